@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ansible import context
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.gb10.serving.plugins.plugin_utils import _checks, _hostvars
+from ansible_collections.gb10.serving.plugins.plugin_utils._problems import Problem, message
+from ansible_collections.gb10.serving.plugins.plugin_utils._rails import pair_rails
+
+display = Display()
+
+#: Terms of a plan that a running rank holds.
+HELD = ("weights_bytes", "state_bytes", "kv_bytes", "activation_bytes", "graphs_bytes", "non_torch_bytes")
+
+Answer = tuple[Sequence[Problem | str], dict[str, Any]]
+
+
+class ActionModule(ActionBase):
+    """Asks one set of questions about all hosts at once and answers with every problem in one message."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        task_vars = task_vars or {}
+        result = super().run(tmp, task_vars)
+        _validation, args = self.validate_argument_spec(
+            argument_spec={
+                "about": {"type": "str", "required": True, "choices": ["inventory", "nodes", "fabric", "sources"]},
+                "gpus": {"type": "str", "default": ""},
+                "ports": {"type": "dict", "default": {}},
+                "image": {"type": "str"},
+            },
+            required_if=[("about", "sources", ["image"])],
+        )
+        ask: Callable[[dict[str, Any], dict[str, Any]], Answer] = getattr(self, f"_{args['about']}")
+        problems, answer = ask(args, task_vars)
+        result.update(changed=False, started_at=time.time(), **answer)
+        if problems:
+            result.update(failed=True, msg=message(problems))
+        return result
+
+    def _inventory(self, _args: dict[str, Any], task_vars: dict[str, Any]) -> Answer:
+        hosts = list(task_vars["groups"].get(_hostvars.GROUP, []))
+        hostvars = task_vars["hostvars"]
+        members = [
+            _checks.Member(host, str(hostvars[host].get("ansible_host", host)), _rank(hostvars[host])) for host in hosts
+        ]
+        limited = context.CLIARGS.get("subset")
+        reached = task_vars.get("ansible_play_hosts_all", hosts) if limited else hosts
+        if "localhost" in reached:
+            reached = hosts
+        problems = _checks.check_inventory(_hostvars.GROUP, members, reached)
+        forks = int(context.CLIARGS.get("forks") or len(hosts))
+        if forks < len(hosts):
+            problems.append(
+                Problem(
+                    "ansible",
+                    f"it works on {forks} hosts at a time.",
+                    f"all {len(hosts)} at once, because ranks wait for each other.",
+                    f"run with '--forks {len(hosts)}', or set forks in ansible.cfg.",
+                )
+            )
+        return problems, {"hosts": _hostvars.members(task_vars) if not problems else hosts}
+
+    def _nodes(self, args: dict[str, Any], task_vars: dict[str, Any]) -> Answer:
+        hosts = _hostvars.members(task_vars)
+        ports = {purpose: int(port) for purpose, port in args["ports"].items() if port}
+        states = {host: _hostvars.rank_state(task_vars, host) for host in hosts}
+        serving = [host for host, state in states.items() if (state.get("container") or {}).get("running")]
+        facts = {host: _hostvars.facts(task_vars, host) for host in hosts}
+        return _checks.check_nodes(facts, args["gpus"], ports, serving), {"serving": serving}
+
+    def _fabric(self, _args: dict[str, Any], task_vars: dict[str, Any]) -> Answer:
+        hosts = _hostvars.members(task_vars)
+        pairing = pair_rails({host: _hostvars.facts(task_vars, host)["fabric"] for host in hosts})
+        for problem in pairing.problems:
+            if problem.level == "warning":
+                display.warning(f"fabric: {problem}")
+        found = pairing.as_dict()
+        return [str(problem) for problem in pairing.errors], {key: found[key] for key in ("rails", "topology")}
+
+    def _sources(self, args: dict[str, Any], task_vars: dict[str, Any]) -> Answer:
+        hosts = _hostvars.members(task_vars)
+        facts = {host: _hostvars.facts(task_vars, host) for host in hosts}
+        images = {host: _hostvars.read(task_vars, host, "__gb10_image")["engine"]["image"] for host in hosts}
+        models = {host: _hostvars.read(task_vars, host, "__gb10_model")["model"] for host in hosts}
+        image_source, problems = _checks.check_image(args["image"], images, facts)
+        model_source, model_problems = _checks.check_model(models, facts)
+        problems += model_problems
+        if image_source is None or model_source is None or problems:
+            return problems, {}
+        rail = _hostvars.read(task_vars, hosts[0], "__gb10_fabric")["rails"][0]["members"]
+        image, model = images[image_source], models[model_source]
+        return [], {
+            "engine": _hostvars.read(task_vars, image_source, "__gb10_image")["engine"],
+            "model": model,
+            "model_paths": {host: models[host]["path"] for host in hosts},
+            "image_copy": _copy(image_source, "content", images, rail, image["size_bytes"]),
+            "model_copy": _copy(model_source, "digest", models, rail, model["total_bytes"]),
+            **_memory(hosts, facts, {host: _hostvars.rank_state(task_vars, host) for host in hosts}),
+        }
+
+
+def _rank(hostvars: Any) -> int | None:
+    rank = hostvars.get("gb10_rank")
+    return None if rank is None else int(rank)
+
+
+def _copy(source: str, key: str, seen: dict[str, dict[str, Any]], rail: dict[str, Any], size: int) -> dict[str, Any]:
+    """Who sends what to whom: the receivers are those hosts whose content differs from the source's."""
+    wanted = seen[source][key]
+    receivers = [host for host, state in seen.items() if state.get(key) != wanted]
+    return {
+        "source": source,
+        "address": rail[source]["address"],
+        "receivers": receivers,
+        "allowed": [rail[host]["address"] for host in receivers],
+        "content": wanted,
+        "size_bytes": size,
+    }
+
+
+def _memory(hosts: list[str], facts: dict[str, Any], states: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What the plan may count on: measured memory, plus what a rank of this deployment will give back when it stops.
+
+    While ranks run, the plan that they run by is handed on, so that an unchanged deployment keeps it.
+    """
+    nodes: list[dict[str, Any]] = []
+    previous: dict[str, Any] = {}
+    for host in hosts:
+        memory, state = facts[host]["memory"], states[host]
+        available = memory["available_bytes"]
+        plan = (state.get("spec") or {}).get("plan") or {}
+        if plan and (state.get("container") or {}).get("running"):
+            previous = plan
+            held: dict[str, int] = next((rank for rank in plan["ranks"] if rank["host"] == host), {})
+            available += sum(held.get(key, 0) for key in HELD)
+        nodes.append(
+            {
+                "host": host,
+                "total_bytes": memory["total_bytes"],
+                "available_bytes": min(available, memory["total_bytes"]),
+            }
+        )
+    return {"nodes": nodes, "previous_plan": previous}

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible import constants
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.gb10.serving.plugins.plugin_utils import _hostvars, _report
+
+display = Display()
+
+
+class ActionModule(ActionBase):
+    """Gathers what the roles registered on each host and writes it once as JSON and once as Markdown."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        task_vars = task_vars or {}
+        result = super().run(tmp, task_vars)
+        _validation, args = self.validate_argument_spec(
+            argument_spec={
+                "name": {"type": "str", "required": True},
+                "directory": {"type": "path", "required": True},
+                "failed": {"type": "bool", "default": False},
+            },
+        )
+        now = time.time()
+        failure = causes(task_vars) if args["failed"] else ""
+        report = collect(args["name"], failure, bool(self._task.check_mode), task_vars, now)
+        result.update(changed=False, outcome=report["outcome"], path=None)
+        if self._task.check_mode:
+            result["report"] = report
+        else:
+            result["path"] = str(write(Path(args["directory"]).expanduser(), report, now))
+        where = f"Report: {result['path']}" if result["path"] else "No report is written in check mode."
+        if failure:
+            return {**result, "failed": True, "msg": f"The deployment failed; the cause is the message above. {where}"}
+        if report["completion"]:
+            display.display(f"{report['spec']['model']['served_name']} answers: {report['completion']['text']!r}")
+        display.display(f"deployment {args['name']}: {report['outcome']}. {where}", color=constants.COLOR_OK)
+        return result
+
+
+def causes(task_vars: dict[str, Any]) -> str:
+    """What failed on which host, each cause once."""
+    found: dict[str, None] = {}
+    for host in _hostvars.members(task_vars):
+        failed = _hostvars.read(task_vars, host, "ansible_failed_result")
+        if text := failed.get("msg") or (failed.get("endpoint") or {}).get("problem"):
+            found[str(text)] = None
+    return "\n".join(found) or "a task failed; its message stands above"
+
+
+def write(directory: Path, report: dict[str, Any], now: float) -> Path:
+    """Both forms of the report in a directory of their own; returns the Markdown file."""
+    place = directory / report["name"] / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    markdown = place / "report.md"
+    markdown.write_text(_report.markdown(report), encoding="utf-8")
+    return markdown.resolve()
+
+
+def collect(name: str, failure: str, predicted: bool, task_vars: dict[str, Any], now: float) -> dict[str, Any]:
+    """Everything that the run found out, as one JSON-ready mapping; parts that it did not reach are empty."""
+    hosts = _hostvars.members(task_vars)
+
+    def seen(host: str, variable: str) -> dict[str, Any]:
+        return _hostvars.read(task_vars, host, variable)
+
+    head = hosts[0]
+    started = seen(head, "__gb10_inventory").get("started_at")
+    waits = {host: seen(host, "__gb10_wait") for host in hosts}
+    report: dict[str, Any] = {
+        "name": name,
+        "outcome": "failed" if failure else "predicted" if predicted else "running",
+        "failure": failure,
+        "written_at": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now)),
+        "nodes": [_node(host, facts) for host in hosts if (facts := _hostvars.facts(task_vars, host))],
+        "rails": seen(head, "__gb10_fabric").get("rails", []),
+        "plan": seen(head, "__gb10_plan").get("plan"),
+        "spec": seen(head, "__gb10_spec").get("spec"),
+        "completion": (seen(head, "__gb10_endpoint").get("endpoint") or {}).get("completion"),
+        "engine_told": waits[head].get("told") or {},
+        "copies": [],
+    }
+    stages = []
+    for what in ("image", "model"):
+        source = (seen(head, "__gb10_sources").get(f"{what}_copy") or {}).get("source")
+        moved = [
+            {
+                "what": what,
+                "source": source,
+                "host": host,
+                "moved_bytes": copy["moved_bytes"],
+                "seconds": copy["seconds"],
+            }
+            for host in hosts
+            if (copy := seen(host, f"__gb10_{what}_sync")).get("moved_bytes")
+        ]
+        report["copies"] += moved
+        if moved:
+            stages.append({"stage": f"copy of the {what}", "seconds": max(copy["seconds"] for copy in moved)})
+    if ready := [wait["seconds"] for wait in waits.values() if wait.get("seconds")]:
+        stages.append({"stage": "start of the ranks until ready", "seconds": max(ready)})
+    if report["completion"]:
+        stages.append({"stage": "completion", "seconds": report["completion"]["seconds"]})
+    if started:
+        total = now - started
+        rest = total - sum(stage["seconds"] for stage in stages)
+        stages.append({"stage": "checks, plan and everything else", "seconds": round(rest, 1)})
+        stages.append({"stage": "whole run", "seconds": round(total, 1)})
+    report["stages"] = stages
+    return report
+
+
+def _node(host: str, facts: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "host": host,
+        "product": facts["platform"]["product"],
+        "driver": facts["platform"]["driver"],
+        "kernel": facts["platform"]["kernel"],
+        "docker": facts["docker"]["version"],
+        "memory_total_bytes": facts["memory"]["total_bytes"],
+        "memory_available_bytes": facts["memory"]["available_bytes"],
+    }

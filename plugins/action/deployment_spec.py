@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.gb10.serving.plugins.plugin_utils import _hostvars, _spec
+from ansible_collections.gb10.serving.plugins.plugin_utils._problems import message
+
+
+class ActionModule(ActionBase):
+    """Builds the spec from what was observed and planned, and says whether exactly that runs already."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        task_vars = task_vars or {}
+        result = super().run(tmp, task_vars)
+        _validation, args = self.validate_argument_spec(
+            argument_spec={
+                "name": {"type": "str", "required": True},
+                "engine": {"type": "str", "required": True},
+                "image_ref": {"type": "str", "required": True},
+                "model_id": {"type": "str", "required": True},
+                "served_name": {"type": "str", "default": ""},
+                "args": {"type": "list", "elements": "str", "default": []},
+                "env": {"type": "dict", "default": {}},
+                "bind": {"type": "str", "default": "127.0.0.1"},
+                "port": {"type": "int", "default": 8000},
+                "api_key": {"type": "str", "default": "", "no_log": True},
+                "rendezvous_port": {"type": "int"},
+                "gpus": {"type": "str", "default": "all"},
+                "rdma": {"type": "bool", "default": True},
+                "ulimits": {"type": "dict", "default": {}},
+                "rails": {"type": "list", "elements": "dict", "required": True},
+                "plan": {"type": "dict", "required": True},
+                "sources": {"type": "dict", "required": True},
+            },
+        )
+        sources = args["sources"]
+        problems = _spec.check_settings(args, sources["engine"]["version"])
+        if problems:
+            return {**result, "failed": True, "changed": False, "msg": message(problems)}
+        hosts = _hostvars.members(task_vars)
+        spec = _spec.build(
+            args, hosts, args["rails"], args["plan"], sources["model"], sources["engine"], sources["model_paths"]
+        )
+        states = [_hostvars.rank_state(task_vars, host) for host in hosts]
+        containers = [state.get("container") or {} for state in states]
+        running = all(
+            container.get("running") and container.get("release") == spec["id"] == state.get("current")
+            for container, state in zip(containers, states, strict=True)
+        )
+        result.update(changed=False, spec=spec, running=running)
+        return result

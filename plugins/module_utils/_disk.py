@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Copyright (c) 2026 gb10.serving contributors
+# Private to gb10.serving: is there room?
+from __future__ import annotations
+
+import os
+import socket
+
+GIB = 1 << 30
+
+
+def nearest_existing(path: str) -> str:
+    """The path itself or its nearest parent that exists."""
+    path = os.path.abspath(path)
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def head_room(size: int) -> int:
+    """What stays free after a copy of this size: a tenth of it, at least 2 GiB."""
+    return max(size // 10, 2 * GIB)
+
+
+def lack_of_space(path: str, size: int, free: int | None = None, host: str | None = None) -> str | None:
+    """Why a copy of this size must not begin, or None."""
+    place = nearest_existing(path)
+    if free is None:
+        stat = os.statvfs(place)
+        free = stat.f_bavail * stat.f_frsize
+    need = size + head_room(size)
+    if free >= need:
+        return None
+    return (
+        f"Not enough disk space on {host or socket.gethostname()} at {place}: {free / 1e9:.1f} GB are free, "
+        f"{need / 1e9:.1f} GB are needed "
+        f"({size / 1e9:.1f} GB to write and {head_room(size) / 1e9:.1f} GB head-room). Free space there, or choose "
+        "another path, and run again."
+    )

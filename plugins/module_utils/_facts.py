@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Copyright (c) 2026 gb10.serving contributors
+"""Private: puts the readers of gb10_facts together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ._facts_docker import read_containers, read_docker
+from ._facts_fabric_reader import read_fabric
+from ._facts_gpu import read_gpu
+from ._facts_memory import read_memory
+from ._facts_network import read_network
+from ._facts_platform import read_platform
+from ._facts_source import Source
+from ._facts_storage import read_storage
+
+SUBSETS = ["platform", "memory", "gpu", "fabric", "docker", "storage", "containers"]
+# null here means "nothing to say", not "not known"
+QUIET = frozenset(
+    [
+        "remedy",
+        "error",
+        "gid_reason",
+        "reason",
+        "evidence",
+        "container_id",
+        "source",
+        "netdev_by",
+        "port_by",
+        "rdma_mtu_by",
+        "gid_ipv4",
+    ]
+)
+
+
+def wanted_subsets(names: list[str]) -> list[str]:
+    """The subsets to gather; "all" stands for every one."""
+    return list(SUBSETS) if "all" in names else [name for name in SUBSETS if name in names]
+
+
+def gpu_used_bytes(processes: list[dict[str, Any]] | None) -> int | None:
+    """What the GPU's processes hold; None when they, or one of their figures, are not known."""
+    if processes is None or any(item["used_bytes"] is None for item in processes):
+        return None
+    return sum(int(item["used_bytes"]) for item in processes)
+
+
+def explain_nulls(value: Any, key: str, missing: dict[str, str]) -> None:
+    """Give every null a reason in missing."""
+    if value is None:
+        parts = key.split(".")
+        parents = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+        if parts[-1] not in QUIET and not any(parent in missing for parent in parents):
+            missing[key] = "not readable here"
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            explain_nulls(item, key + "." + str(name) if key else str(name), missing)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            name = item.get("name", item.get("path", item.get("pid", index))) if isinstance(item, dict) else index
+            explain_nulls(item, f"{key}.{name}", missing)
+
+
+def gather(subsets: list[str], sysroot: str, storage_paths: list[str]) -> dict[str, Any]:
+    """All facts asked for. Reading only; absent things become null with a reason in missing."""
+    missing: dict[str, str] = {}
+    facts: dict[str, Any] = {}
+    # docker answers slowly, so it is asked while the files are read
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        readers: dict[str, Callable[[dict[str, str]], Any]] = {"docker": read_docker, "containers": read_containers}
+        answers = {name: pool.submit(reader, missing) for name, reader in readers.items() if name in subsets}
+        read_files(subsets, Source(sysroot), storage_paths, facts, missing)
+        facts.update({name: answer.result() for name, answer in answers.items()})
+    explain_nulls(facts, "", missing)
+    facts["missing"] = dict(sorted(missing.items()))
+    return facts
+
+
+def read_files(
+    subsets: list[str], source: Source, storage_paths: list[str], facts: dict[str, Any], missing: dict[str, str]
+) -> None:
+    """All subsets but those that docker answers."""
+    if {"platform", "memory", "gpu"} & set(subsets):
+        gpu_missing: dict[str, str] = {}
+        gpu = read_gpu(source, gpu_missing)
+        if "gpu" in subsets:
+            facts["gpu"] = gpu
+            gpu_missing["gpu.memory_total_bytes"] = "a GB10 has no memory of its own: see memory.total_bytes"
+            missing.update(gpu_missing)
+        if "platform" in subsets:
+            platform_missing = dict(gpu_missing)
+            facts["platform"] = read_platform(source, gpu, platform_missing)
+            missing.update({key: why for key, why in platform_missing.items() if key.startswith("platform.")})
+        if "memory" in subsets:
+            facts["memory"] = read_memory(source, gpu_used_bytes(gpu["processes"]), missing)
+    if "fabric" in subsets:
+        network = read_network(source, missing)
+        facts["network"] = network
+        facts["fabric"] = read_fabric(source, network, missing)
+    if "storage" in subsets:
+        facts["storage"] = read_storage(storage_paths, missing)

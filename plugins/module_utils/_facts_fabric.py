@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Copyright (c) 2026 gb10.serving contributors
+"""Private: the logic of RDMA devices and QSFP ports. Pure: text and values in, values out."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Any
+
+LINK_GBPS = 200
+PCIE_WIDTH = 4
+PCI_ADDRESS = re.compile(r"^[0-9a-f]{4,5}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+_BY_PATH = re.compile(r"^(?:roce|ibp?|en|eth)(?:P(\d+))?p(\d+)s(\d+)(?:f(\d+))?(?:n(?:p)?\d+)?$")
+_GT_PER_LANE = {
+    "2.5": 2.0,
+    "5.0": 4.0,
+    "5": 4.0,
+    "8.0": 8 * 128 / 130,
+    "8": 8 * 128 / 130,
+    "16.0": 16 * 128 / 130,
+    "16": 16 * 128 / 130,
+    "32.0": 32 * 128 / 130,
+    "32": 32 * 128 / 130,
+    "64.0": 64 * 242 / 256,
+}
+
+PORT_REMEDIES: dict[str, str | None] = {
+    "unmeasured": "All readings are fine, but only a measurement shows the speed. Run the check playbook.",
+    "no-link": "No cable or no link. With the nodes off, plug the cable in at both ends, then start them.",
+    "unknown": "The state of the link could not be read. Run the probe on the node itself as root.",
+    "twin-down": "One of the port's two interfaces is down. Bring it up: sudo ip link set dev NETDEV up.",
+    "link-below-200": "The link runs below 200 Gb/s. On a switch, set the port to 200G; else check the cable.",
+    "pcie-degraded": "A PCIe link has fewer than 4 lanes, so it is slower. Update the firmware.",
+    "twin-without-ipv4": "Give both interfaces of the port an IPv4 address, in two subnets (/etc/netplan/40-cx7.yaml).",
+    "twins-share-subnet": "Put the port's two interfaces in two different subnets (/etc/netplan/40-cx7.yaml).",
+    "gid-missing": "The IPv4 address has no RoCE v2 GID. Set the interface down and up again, or reboot.",
+}
+NO_TABLE = "the GID table could not be read"
+# worst first: the first that applies is the port's verdict
+PORT_ORDER = [
+    "no-link",
+    "unknown",
+    "twin-down",
+    "link-below-200",
+    "pcie-degraded",
+    "twin-without-ipv4",
+    "twins-share-subnet",
+    "gid-missing",
+    "unmeasured",
+]
+
+
+def parse_state(text: str | None) -> str | None:
+    """ "4: ACTIVE", "PORT_ACTIVE (4)" or "Active" as ACTIVE."""
+    match = re.search(r"(?:PORT_)?(ACTIVE_DEFER|ACTIVE|DOWN|INIT|ARMED|NOP)", (text or "").upper())
+    return match.group(1) if match else None
+
+
+def parse_rate(text: str | None) -> float | int | None:
+    """ "200 Gb/sec (2X NDR)" or "200" as Gb/s."""
+    match = re.match(r"^\s*([0-9]{1,4}(?:\.[0-9]{1,2})?)\s*(?:Gb/sec.*)?$", text or "")
+    if not match:
+        return None
+    rate = float(match.group(1))
+    return int(rate) if rate.is_integer() else rate
+
+
+def pcie_gbps(speed: str | None, width: int | None) -> float | None:
+    """What a PCIe link can carry in Gb/s."""
+    match = re.match(r"^([0-9.]+) ?GT/s", speed or "")
+    lane = _GT_PER_LANE.get(match.group(1)) if match else None
+    return round(lane * width, 2) if lane and width else None
+
+
+def rdma_mtu_of(netdev_mtu: int | None) -> int | None:
+    """The RDMA MTU that the kernel uses for an Ethernet MTU: the largest step that fits with 96 bytes of headers."""
+    room = (netdev_mtu or 0) - 96
+    return next((step for step in (4096, 2048, 1024, 512, 256) if room >= step), None)
+
+
+def pci_from_name(name: str | None) -> str | None:
+    """The PCI address in a name given by PCI path: roceP2p1s0f1 and enP2p1s0f1np1 are 0002:01:00.1."""
+    match = _BY_PATH.match(name or "")
+    if not match:
+        return None
+    domain, bus, slot, function = (int(part or 0) for part in match.groups())
+    return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"
+
+
+def parse_guid(text: str | None) -> int | None:
+    """A GUID as a number: 0200:0003:0000:0017 or 0x0200000300000017. All zero is None."""
+    digits = (text or "").strip().lower().replace(":", "")
+    digits = digits[2:] if digits.startswith("0x") else digits
+    return (int(digits, 16) or None) if re.match(r"^[0-9a-f]{16}$", digits) else None
+
+
+def port_number(
+    port_name: str | None, node_guid: int | None, system_guid: int | None, pci: str | None
+) -> tuple[int | None, str | None]:
+    """The QSFP port and by which rule: port name, else GUID (N, N+4 are port 0; N+1, N+5 port 1), else PCI function."""
+    match = re.match(r"^p(\d{1,2})$", port_name or "")
+    if match:
+        return int(match.group(1)), "phys_port_name"
+    if node_guid is not None and system_guid is not None and node_guid - system_guid in (0, 1, 4, 5):
+        return (node_guid - system_guid) & 1, "GUID"
+    if pci and PCI_ADDRESS.match(pci):
+        return int(pci[-1], 16), "PCI function"
+    return None, None
+
+
+def mapped_ipv4(gid: str | None) -> str | None:
+    """The IPv4 address in an IPv4-mapped GID, else None."""
+    try:
+        mapped = ipaddress.IPv6Address((gid or "").strip()).ipv4_mapped
+    except ValueError:
+        return None
+    return str(mapped) if mapped is not None and int(mapped) else None
+
+
+def roce_v2_addresses(table: list[dict[str, Any]]) -> list[tuple[int, str]]:
+    """(index, IPv4) of each RoCE v2 entry with an IPv4 address, lowest index first."""
+    found = []
+    for entry in sorted(table, key=lambda item: item["index"]):
+        kind = (entry.get("type") or "").lower().replace(" ", "")
+        address = mapped_ipv4(entry.get("gid"))
+        if address and kind in ("rocev2", "v2"):
+            found.append((entry["index"], address))
+    return found
+
+
+def order_addresses(addresses: list[str]) -> list[str]:
+    """Addresses of one interface, those of 169.254.0.0/16 last; otherwise as given."""
+    return sorted(addresses, key=lambda item: ipaddress.IPv4Interface(item).ip.is_link_local)
+
+
+def choose_gid(netdev: str | None, addresses: list[str] | None, table: list[dict[str, Any]] | None) -> dict[str, Any]:
+    """Which address of the interface to use and its GID index: {ipv4, gid_index, gid_reason, addresses, gid_ipv4}."""
+    entries = roce_v2_addresses(table or [])
+    name = netdev or "its interface"
+    if addresses is None:
+        distinct = sorted({address for _index, address in entries})
+        index = entries[0][0] if len(distinct) == 1 else None
+        if index is not None:
+            reason = f"the addresses of {name} could not be read; this is the only RoCE v2 entry with an IPv4 address"
+        elif entries:
+            reason = f"the addresses of {name} could not be read and there are several RoCE v2 entries"
+        else:
+            reason = NO_TABLE if table is None else "there is no RoCE v2 entry with an IPv4 address"
+        return {
+            "ipv4": None,
+            "gid_index": index,
+            "gid_reason": reason,
+            "addresses": [],
+            "gid_ipv4": distinct[0] if index is not None else None,
+        }
+    ordered = []
+    for address in order_addresses(addresses):
+        plain = address.partition("/")[0]
+        ordered.append({"ipv4": address, "gid_index": next((n for n, value in entries if value == plain), None)})
+    if not ordered:
+        return {
+            "ipv4": None,
+            "gid_index": None,
+            "gid_reason": f"{name} has no IPv4 address",
+            "addresses": [],
+            "gid_ipv4": None,
+        }
+    chosen = next((item for item in ordered if item["gid_index"] is not None), ordered[0])
+    why: str | None = None
+    if chosen["gid_index"] is None:
+        seen = ", ".join(f"{number} is {value}" for number, value in entries)
+        why = "no RoCE v2 entry of the GID table is {}".format(str(chosen["ipv4"]).partition("/")[0])
+        why = NO_TABLE if table is None else why + (f" ({seen})" if seen else "")
+    found: Any = chosen["gid_index"]
+    return {
+        "ipv4": chosen["ipv4"],
+        "gid_index": found,
+        "gid_reason": why,
+        "addresses": ordered,
+        "gid_ipv4": str(chosen["ipv4"]).partition("/")[0] if found is not None else None,
+    }
+
+
+def port_findings(hcas: list[dict[str, Any]]) -> list[str]:
+    """Everything that is wrong with one QSFP port, worst first; ["unmeasured"] when nothing is."""
+    active = [hca for hca in hcas if hca["state"] == "ACTIVE" and hca["netdev_up"] is not False]
+    if not active:
+        return ["unknown" if any(hca["state"] is None for hca in hcas) else "no-link"]
+    found = set()
+    if any(hca["state"] not in (None, "ACTIVE") or hca["netdev_up"] is False for hca in hcas):
+        found.add("twin-down")
+    if any(hca["state"] is None for hca in hcas):
+        found.add("unknown")
+    if any(hca["rate_gbps"] is not None and hca["rate_gbps"] < LINK_GBPS for hca in active):
+        found.add("link-below-200")
+    if any((hca["pcie"] or {}).get("width") is not None and hca["pcie"]["width"] < PCIE_WIDTH for hca in active):
+        found.add("pcie-degraded")
+    if any(hca["ipv4_known"] and hca["ipv4"] is None for hca in active):
+        found.add("twin-without-ipv4")
+    networks = [ipaddress.IPv4Interface(hca["ipv4"]).network for hca in active if hca["ipv4"]]
+    if any(a.overlaps(b) for n, a in enumerate(networks) for b in networks[n + 1 :]):
+        found.add("twins-share-subnet")
+    if any(hca["ipv4"] and hca["gid_known"] and hca["gid_index"] is None for hca in active):
+        found.add("gid-missing")
+    return [word for word in PORT_ORDER if word in found] or ["unmeasured"]
+
+
+def unite_chips(hcas: list[dict[str, Any]]) -> None:
+    """A function whose switch id could not be read belongs to the chip with the same system image GUID."""
+    known = {hca["chip_guid"]: hca["chip"] for hca in hcas if hca["chip"] and not hca["chip"].startswith("guid-")}
+    for hca in hcas:
+        if hca["chip_guid"] is not None and (hca["chip"] or "guid-").startswith("guid-"):
+            hca["chip"] = known.get(hca["chip_guid"], hca["chip"])
+
+
+def group_ports(hcas: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The QSFP ports: functions with the same chip and the same port number."""
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for hca in hcas:
+        if hca["port"] is not None:
+            groups.setdefault((hca["chip"] or "", hca["port"]), []).append(hca)
+    ports = []
+    for (chip, port), members in sorted(groups.items(), key=lambda item: item[0]):
+        findings = port_findings(members)
+        ports.append(
+            {
+                "chip": chip or None,
+                "port": port,
+                "hcas": [hca["name"] for hca in members],
+                "verdict": findings[0],
+                "findings": findings,
+                "remedy": PORT_REMEDIES[findings[0]],
+            }
+        )
+    return ports
+
+
+def fabric_verdict(ports: list[dict[str, Any]]) -> str:
+    """The worst of the ports that have a link; a port without cable does not count when another has one."""
+    words = [port["verdict"] for port in ports]
+    linked = [word for word in words if word != "no-link"]
+    known = [word for word in linked if word != "unknown"] or linked or words
+    return next((word for word in PORT_ORDER if word in known), "unknown")

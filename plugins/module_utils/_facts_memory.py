@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Copyright (c) 2026 gb10.serving contributors
+"""Private: the unified memory of a node, from /proc/meminfo. All figures are bytes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ._facts_source import Source
+
+KIB = 1024
+GIB = 1024**3
+LOW_BYTES = 8 * GIB
+CACHE_BYTES = 12 * GIB
+POOL_BYTES = 8 * GIB
+HELD_FORMULA = (
+    "MemTotal - (MemFree + Buffers + Cached + AnonPages + KReclaimable + SUnreclaim + VmallocUsed + Percpu + Hugetlb)"
+)
+
+VERDICTS: dict[str, str | None] = {
+    "roomy": None,
+    "page-cache-in-the-way": (
+        "A CUDA process sees only MemFree as free. Let the deploy release the page cache of files it has read, or run "
+        "'sync; echo 3 | sudo tee /proc/sys/vm/drop_caches' once before the start."
+    ),
+    "driver-keeps-freed-pools": (
+        "The GPU driver keeps memory that no process uses. CUDA can take it again; engines that look at MemAvailable "
+        "cannot see it. Reboot the node if a start is refused."
+    ),
+    "in-use": "Other processes hold the memory. Stop what is not needed (see gpu.processes and containers).",
+    "too-little-to-start": "Stop what holds the memory (see gpu.processes and containers), then try again.",
+}
+
+
+def parse_meminfo(text: str) -> dict[str, int]:
+    """/proc/meminfo as bytes (HugePages_* as counts). Lines that do not parse are left out."""
+    values: dict[str, int] = {}
+    for line in text.splitlines():
+        match = re.match(r"^\s*([A-Za-z][A-Za-z0-9_()]*):\s+([0-9]{1,16})(?:\s+(kB))?\s*$", line)
+        if match:
+            values[match.group(1)] = int(match.group(2)) * (KIB if match.group(3) else 1)
+    return values
+
+
+def parse_free(text: str) -> dict[str, int]:
+    """`free -h` or `free`, as the same names as /proc/meminfo. The figures are rounded by free itself."""
+    units = {"B": 1, "Ki": KIB, "Mi": KIB**2, "Gi": GIB, "Ti": KIB**4}
+    head: list[str] = []
+    values: dict[str, int] = {}
+    for line in text.splitlines():
+        cells = line.split()
+        if "total" in cells and "free" in cells:
+            head = cells
+        elif head and cells and cells[0] in ("Mem:", "Swap:"):
+            for name, cell in zip(head, cells[1:], strict=False):
+                match = re.match(r"^([0-9]+(?:\.[0-9]+)?)(B|Ki|Mi|Gi|Ti)?$", cell)
+                if not match:
+                    continue
+                size = int(float(match.group(1)) * (units[match.group(2)] if match.group(2) else KIB))
+                key = {
+                    "Mem:": {"total": "MemTotal", "free": "MemFree", "available": "MemAvailable"},
+                    "Swap:": {"total": "SwapTotal", "free": "SwapFree"},
+                }[cells[0]].get(name)
+                if key:
+                    values[key] = size
+    return values
+
+
+def parse_swaps(text: str) -> dict[str, int]:
+    """/proc/swaps as SwapTotal and SwapFree; empty when there is no swap line."""
+    rows = re.findall(r"^\S+\s+(?:file|partition)\s+([0-9]{1,14})\s+([0-9]{1,14})\s", text, re.MULTILINE)
+    if not rows:
+        return {}
+    total, used = (sum(int(row[index]) for row in rows) * KIB for index in (0, 1))
+    return {"SwapTotal": total, "SwapFree": max(0, total - used)}
+
+
+def hugepages(values: dict[str, int]) -> tuple[int | None, int | None]:
+    """(reserved, free) huge page bytes, or None where /proc/meminfo does not say."""
+    size = values.get("Hugepagesize")
+    if size is None or "HugePages_Free" not in values:
+        return None, None
+    reserved = values.get("Hugetlb", values.get("HugePages_Total", 0) * size)
+    return reserved, values["HugePages_Free"] * size
+
+
+def driver_held(values: dict[str, int]) -> tuple[int | None, str | None]:
+    """Bytes that no category of /proc/meminfo accounts for, and why it is not known."""
+    needed = ["MemTotal", "MemFree", "Buffers", "Cached", "AnonPages", "SUnreclaim"]
+    absent = [name for name in needed if name not in values]
+    if absent:
+        return None, "/proc/meminfo has no {}".format(", ".join(absent))
+    reclaimable = values.get("KReclaimable", values.get("SReclaimable", 0))
+    known = sum(values.get(name, 0) for name in needed[1:] + ["VmallocUsed", "Percpu"])
+    return max(0, values["MemTotal"] - known - reclaimable - (hugepages(values)[0] or 0)), None
+
+
+def vendor_estimate(values: dict[str, int]) -> tuple[int | None, str]:
+    """How much a process could allocate if swap were used: the vendor's way of counting."""
+    reserved, free = hugepages(values)
+    if reserved and free is not None:
+        return free, "HugePages_Free x Hugepagesize"
+    if "MemAvailable" in values and "SwapFree" in values:
+        return values["MemAvailable"] + values["SwapFree"], "MemAvailable + SwapFree"
+    return None, "MemAvailable + SwapFree"
+
+
+def judge(total: int | None, available: int | None, free: int | None, pools: int | None) -> str | None:
+    """The verdict word; None when the figures are not known."""
+    if total is None or available is None:
+        return None
+    if pools is not None and pools >= max(POOL_BYTES, total // 20):
+        return "driver-keeps-freed-pools"
+    if available < max(LOW_BYTES, total // 10):
+        return "too-little-to-start"
+    if free is not None and available - free >= CACHE_BYTES:
+        return "page-cache-in-the-way"
+    return "roomy" if available >= total * 3 // 4 else "in-use"
+
+
+def summarise(values: dict[str, int], gpu_used: int | None, missing: dict[str, str]) -> dict[str, Any]:
+    """The memory facts from parsed values. gpu_used is what live GPU processes hold, None when not known."""
+    total, available, free = (values.get(name) for name in ("MemTotal", "MemAvailable", "MemFree"))
+    held, held_reason = driver_held(values)
+    if held_reason:
+        missing["memory.driver_held_bytes"] = held_reason
+        missing["memory.cuda_upper_bound_bytes"] = "driver_held_bytes is not known: " + held_reason
+    pools = max(0, held - (gpu_used or 0)) if held is not None else None
+    if held is not None and gpu_used is None:
+        missing["memory.gpu_used_bytes"] = "the GPU's processes are not known; driver_pools_bytes may hold their memory"
+    bound = available + pools if pools is not None and available is not None else None
+    estimate, formula = vendor_estimate(values)
+    verdict = judge(total, available, free, pools)
+    return {
+        "total_bytes": total,
+        "available_bytes": available,
+        "free_bytes": free,
+        "cached_bytes": values.get("Cached"),
+        "swap_total_bytes": values.get("SwapTotal"),
+        "swap_free_bytes": values.get("SwapFree"),
+        "hugepages_bytes": hugepages(values)[0],
+        "hugepages_free_bytes": hugepages(values)[1],
+        "cma_total_bytes": values.get("CmaTotal"),
+        "cma_free_bytes": values.get("CmaFree"),
+        "driver_held_bytes": held,
+        "driver_held_formula": HELD_FORMULA,
+        "driver_pools_bytes": pools,
+        "gpu_used_bytes": gpu_used,
+        "cpu_estimate_bytes": available,
+        "cpu_estimate_formula": "MemAvailable",
+        "cuda_upper_bound_bytes": bound,
+        "cuda_upper_bound_formula": "MemAvailable + driver_held - GPU processes",
+        "vendor_estimate_bytes": estimate,
+        "vendor_estimate_formula": formula,
+        "verdict": verdict,
+        "remedy": VERDICTS[verdict] if verdict else None,
+    }
+
+
+def read_memory(source: Source, gpu_used: int | None, missing: dict[str, str]) -> dict[str, Any]:
+    """Read /proc/meminfo; a captured tree may hold it as a command output, or only what `free` printed."""
+    origin = "/proc/meminfo"
+    values = parse_meminfo(source.read("/proc/meminfo") or "")
+    if "MemTotal" not in values:
+        for text in source.captured_texts(["meminfo", "proc-meminfo"]):
+            values.update(parse_meminfo(text))
+    if "MemTotal" not in values:
+        for text in source.captured_texts(["free"]):
+            for name, size in parse_free(text).items():
+                values.setdefault(name, size)
+            origin = "free (rounded)"
+        for text in [source.read("/proc/swaps") or ""] + source.captured_texts(["swaps", "proc-swaps"]):
+            values.update(parse_swaps(text))
+    facts = summarise(values, gpu_used, missing)
+    facts["source"] = origin if values else None
+    reason = "no /proc/meminfo could be read" if not values else f"{origin} does not say"
+    for key, value in facts.items():
+        if value is None and key not in ("remedy", "source"):
+            missing.setdefault("memory." + key, reason)
+    return facts

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Copyright (c) 2026 gb10.serving contributors
+"""Private: where the readings come from, a live machine or a captured tree. Nothing here is ever written to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+from typing import NamedTuple
+
+LIMIT = 1024 * 1024
+COMMAND_SECONDS = 10.0
+SAFE_NAME = re.compile(r"^(?!\.{1,2}$)[A-Za-z0-9_.:@-]{1,64}$")
+
+
+class Output(NamedTuple):
+    """What a command printed. reason is set when there is no output to read."""
+
+    text: str
+    rc: int
+    reason: str | None = None
+
+
+def safe_name(text: str | None) -> str | None:
+    """A device name taken from file content, or None when it could not be one."""
+    text = (text or "").strip()
+    return text if SAFE_NAME.match(text) else None
+
+
+def run(argv: list[str], seconds: float = COMMAND_SECONDS) -> Output:
+    """Run a command on this machine with a time limit. It never raises."""
+    env = dict(os.environ, LC_ALL="C", LANG="C")
+    path = env.get("PATH", "") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    program = shutil.which(argv[0], path=path)
+    if program is None:
+        return Output("", 127, f"the command {argv[0]} is not installed")
+    try:
+        done = subprocess.run(  # pylint: disable=subprocess-run-check
+            [program] + argv[1:],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=env,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        return Output("", 124, f"{argv[0]} did not answer within {seconds:g} s")
+    except (OSError, ValueError) as error:
+        return Output("", 126, f"{argv[0]} could not be run: {error}")
+    text = done.stdout.decode("utf-8", "replace")
+    if done.returncode != 0:
+        last = (done.stderr.decode("utf-8", "replace").strip() or text.strip())[-400:]
+        return Output(text, done.returncode, f"{argv[0]} ended with status {done.returncode}: {last}")
+    return Output(text, 0)
+
+
+def parse_listing(text: str) -> dict[str, str]:
+    """Lines of path TAB value, path:value (grep) or a bare path (ls), as a map from path to value."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        line = line.rstrip("\r")
+        if not line.startswith("/"):
+            continue
+        path, tab, value = line.partition("\t")
+        if not tab:
+            # a path may hold colons (0000:01:00.1, MTKP0001:00): those are followed by two hex digits and one of : . /
+            cut = re.search(r":(?![0-9a-f]{2}[:./])", line)
+            path, value = (line[: cut.start()], line[cut.end() :]) if cut else (line, "")
+        found[path.rstrip("/")] = value
+    return found
+
+
+class Source:
+    """Reads files below a root. The root / is this machine; any other root is a captured tree, whose commands/ folder
+    holds what the commands printed."""
+
+    def __init__(self, root: str = "/") -> None:
+        self.root = os.path.abspath(root or "/")
+        self.captured = self.root != "/"
+        self._outputs: dict[str, Output] = {}
+        self._files: dict[str, str] = {}
+        self._children: dict[str, set[str]] = {}
+        if self.captured:
+            self._load_listings()
+
+    # --- files ---
+    def path(self, path: str) -> str:
+        return self.root.rstrip("/") + path
+
+    def read(self, path: str) -> str | None:
+        """The text of a file, or None when it is absent or not readable."""
+        try:
+            # unbuffered and in small pieces: sysfs files are a few bytes, and there are hundreds of them
+            with open(self.path(path), "rb", buffering=0) as stream:
+                data = piece = stream.read(4096)
+                while piece and len(data) < LIMIT:
+                    piece = stream.read(65536)
+                    data += piece
+                return data.decode("utf-8", "replace")
+        except (OSError, ValueError):
+            return self._files.get(path)
+
+    def value(self, path: str) -> str | None:
+        """The stripped text of a one-line file, or None when absent, unreadable or empty."""
+        text = self.read(path)
+        text = text.replace("\x00", "").strip() if text is not None else ""
+        return text or None
+
+    def number(self, path: str) -> int | None:
+        """The decimal number in a one-line file, or None."""
+        text = self.value(path)
+        return int(text) if text is not None and re.match(r"^-?[0-9]{1,20}$", text) else None
+
+    def entries(self, path: str) -> list[str]:
+        """The names in a folder, sorted; empty when it is absent."""
+        names = set(self._children.get(path, ()))
+        with contextlib.suppress(OSError, ValueError):
+            names.update(os.listdir(self.path(path)))
+        return sorted(names)
+
+    def exists(self, path: str) -> bool:
+        try:
+            if os.path.lexists(self.path(path)):
+                return True
+        except ValueError:
+            return False
+        return path in self._files or path in self._children
+
+    def link_name(self, path: str) -> str | None:
+        """The last part of a link's target. A captured tree may hold it as a plain file PATH or PATH@basename."""
+        full = self.path(path)
+        try:
+            if os.path.islink(full):
+                return os.path.basename(os.path.realpath(full))
+            if os.path.isfile(full):
+                return safe_name(os.path.basename((self.value(path) or "").rstrip("/")))
+        except (OSError, ValueError):
+            return None
+        text = self.value(path + "@basename") or self._files.get(path)
+        return safe_name(os.path.basename(text.rstrip("/"))) if text else None
+
+    def parent_names(self, path: str) -> list[str]:
+        """The parts of the real path of a link, last first; empty for a plain folder."""
+        full = self.path(path)
+        try:
+            return os.path.realpath(full).split("/")[::-1] if os.path.islink(full) else []
+        except (OSError, ValueError):
+            return []
+
+    # --- commands ---
+    def command(self, names: list[str], argv: list[str] | None = None) -> Output:
+        """The output of a command: run on a live machine, read from commands/NAME.txt (or .csv) in a captured tree.
+
+        names are tried in order; NAME-anything.txt counts as NAME when there is no NAME.txt.
+        argv None marks a command that only captured trees hold.
+        """
+        key = names[0]
+        if key not in self._outputs:
+            if self.captured:
+                self._outputs[key] = self._captured_command(names)
+            elif argv is None:
+                self._outputs[key] = Output("", 127, "not run on a live machine")
+            else:
+                self._outputs[key] = run(argv)
+        return self._outputs[key]
+
+    def captured_texts(self, prefixes: list[str]) -> list[str]:
+        """The texts of all captured outputs whose name starts with one of the prefixes (none on a live machine)."""
+        if not self.captured:
+            return []
+        files = [name for name in self.entries("/commands") if name.endswith((".txt", ".csv", ".tsv"))]
+        wanted = [name for name in files if name.startswith(tuple(prefixes))]
+        return [text for text in (self.read("/commands/" + name) for name in wanted) if text is not None]
+
+    def _captured_command(self, names: list[str]) -> Output:
+        files = self.entries("/commands")
+        for name in names:
+            exact = [name + end for end in (".txt", ".csv", ".json") if name + end in files]
+            near = [item for item in files if item.startswith(name + "-") and item.endswith((".txt", ".csv"))]
+            for item in exact + near:
+                text = self.read("/commands/" + item)
+                if text is not None:
+                    return Output(text, 0)
+        return Output("", 127, f"the captured tree has no commands/{names[0]}.txt")
+
+    def _load_listings(self) -> None:
+        texts = self.captured_texts(["sysfs"])
+        texts += [text for text in (self.read("/sysfs.tsv"),) if text]
+        for text in texts:
+            self._files.update(parse_listing(text))
+        for path in list(self._files):
+            while "/" in path[1:]:
+                folder, _slash, name = path.rpartition("/")
+                self._children.setdefault(folder, set()).add(name)
+                path = folder

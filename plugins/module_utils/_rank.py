@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Copyright (c) 2026 gb10.serving contributors
+# Private to this collection: no stability promised.
+"""What modules need to know of a rank on this node: its container, its releases, the last lines of its log."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+LABEL_NAME = "gb10.serving/name"
+LABEL_RELEASE = "gb10.serving/release"
+LABEL_RANK = "gb10.serving/rank"
+
+#: (argv) -> (rc, stdout, stderr)
+Runner = Callable[[list[str]], tuple[int, str, str]]
+
+
+class RankError(Exception):
+    """Docker or the release directory is not as expected; the text says what was seen and what to do."""
+
+
+def parse_inspect(text: str) -> list[dict[str, Any]]:
+    """``docker inspect`` of containers to one small mapping each, in the order of the input."""
+    containers = []
+    for entry in json.loads(text or "[]"):
+        labels = entry["Config"].get("Labels") or {}
+        state = entry["State"]
+        rank = labels.get(LABEL_RANK, "")
+        containers.append(
+            {
+                "name": entry["Name"].lstrip("/"),
+                "state": state["Status"],
+                "running": bool(state["Running"]),
+                "exit_code": None if state["Running"] else state["ExitCode"],
+                "oom_killed": bool(state.get("OOMKilled")),
+                "started_at": state["StartedAt"],
+                "finished_at": None if state["Running"] else state["FinishedAt"],
+                "release": labels.get(LABEL_RELEASE),
+                "rank": int(rank) if rank.isdigit() else None,
+                "image": entry["Config"].get("Image"),
+            }
+        )
+    return containers
+
+
+def containers(run: Runner, name: str) -> list[dict[str, Any]]:
+    """All containers on this node, running or not, that belong to the deployment ``name``."""
+    out = _docker(run, ["ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={LABEL_NAME}={name}"])
+    ids = out.split()
+    return parse_inspect(_docker(run, ["container", "inspect", *ids])) if ids else []
+
+
+def log_tail(run: Runner, container: str, lines: int) -> list[str]:
+    """The last non-empty lines that the container wrote, both streams together."""
+    rc, out, err = run(["docker", "logs", "--tail", str(lines), container])
+    return [line.rstrip() for line in (out + err).splitlines() if line.strip()] if rc == 0 else []
+
+
+def linked_release(directory: str, link: str) -> str | None:
+    """The release id that ``current`` or ``previous`` points to, or None when there is no such link."""
+    path = os.path.join(directory, link)
+    return os.path.basename(os.readlink(path)) if os.path.islink(path) else None
+
+
+def read_spec(directory: str, release: str | None) -> dict[str, Any] | None:
+    """The spec of a release on this node, or None when it cannot be read."""
+    if release is None:
+        return None
+    try:
+        with open(os.path.join(directory, "releases", release, "spec.json"), encoding="utf-8") as stream:
+            spec = json.load(stream)
+    except (OSError, ValueError):
+        return None
+    return spec if isinstance(spec, dict) else None
+
+
+def set_link(directory: str, link: str, release: str | None) -> None:
+    """Point ``current`` or ``previous`` at a release in one step, or take the link away."""
+    path = os.path.join(directory, link)
+    if release is None:
+        if os.path.islink(path):
+            os.unlink(path)
+        return
+    fresh = f"{path}.new"
+    if os.path.islink(fresh):
+        os.unlink(fresh)
+    os.symlink(os.path.join("releases", release), fresh)
+    os.replace(fresh, path)
+
+
+def _docker(run: Runner, args: list[str]) -> str:
+    rc, out, err = run(["docker", *args])
+    if rc != 0:
+        raise RankError(
+            f"'docker {args[0]}' ended with {rc}: {(err or out).strip()[-400:]} "
+            "Expected: a Docker engine that answers. Next step: 'sudo docker info' on this node."
+        )
+    return out

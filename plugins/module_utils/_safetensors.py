@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Copyright (c) 2026 gb10.serving contributors
+#
+# Private to this collection: may change without notice.
+"""Read the headers of safetensors files, and only the headers.
+
+A file is 8 bytes with the length of the header (little endian), the header as JSON, then the tensors without a gap.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from dataclasses import dataclass, field
+from math import prod
+
+HEADER_LIMIT = 100_000_000  # bytes; the reference implementation refuses longer ones too
+
+# Bits of one element, by the names that the format uses.
+DTYPE_BITS = {
+    "BOOL": 8,
+    "U8": 8,
+    "I8": 8,
+    "F8_E5M2": 8,
+    "F8_E4M3": 8,
+    "F8_E8M0": 8,
+    "F8_E4M3FNUZ": 8,
+    "F8_E5M2FNUZ": 8,
+    "F4": 4,
+    "F6_E2M3": 6,
+    "F6_E3M2": 6,
+    "I16": 16,
+    "U16": 16,
+    "F16": 16,
+    "BF16": 16,
+    "I32": 32,
+    "U32": 32,
+    "F32": 32,
+    "I64": 64,
+    "U64": 64,
+    "F64": 64,
+    "C64": 64,
+}
+
+
+@dataclass
+class Shard:
+    """What one file holds: name -> (dtype, bytes), and everything that is wrong with it."""
+
+    name: str
+    size: int
+    tensors: dict[str, tuple[str, int]] = field(default_factory=dict)
+    header_sha256: str = ""
+    problems: list[str] = field(default_factory=list)
+
+
+def read_shard(directory: str, name: str) -> Shard:
+    """Read the header of one file. Never raises for a bad file: the problems say what is wrong and what to do."""
+    path = os.path.join(directory, name)
+    shard = Shard(name, 0)
+    try:
+        with open(path, "rb") as stream:
+            shard.size = os.fstat(stream.fileno()).st_size
+            head = stream.read(8)
+            if len(head) < 8:
+                shard.problems.append(
+                    f"{name} is {shard.size} bytes long, too short for a safetensors file. Fetch this file again."
+                )
+                return shard
+            (length,) = struct.unpack("<Q", head)
+            if length > HEADER_LIMIT:
+                shard.problems.append(
+                    f"{name} is not a safetensors file: its first 8 bytes announce a header of {length} bytes, "
+                    f"at most {HEADER_LIMIT} are accepted. Fetch this file again"
+                    + (" (it is a Git LFS pointer: run `git lfs pull`)." if head.startswith(b"version ") else ".")
+                )
+                return shard
+            raw = stream.read(length)
+    except OSError as exc:
+        shard.problems.append(f"{name} cannot be read: {exc.strerror or exc}. Check its owner and permissions.")
+        return shard
+    if len(raw) < length:
+        shard.problems.append(
+            f"{name} is truncated inside its header: {shard.size} bytes are there, the header alone needs "
+            f"{8 + length}. Fetch this file again."
+        )
+        return shard
+    shard.header_sha256 = hashlib.sha256(raw).hexdigest()
+    try:
+        header = json.loads(raw)
+        if not isinstance(header, dict):
+            raise ValueError("the header is not a JSON object")
+    except (ValueError, RecursionError) as exc:
+        shard.problems.append(f"{name} has a header that is not valid JSON ({exc}). Fetch this file again.")
+        return shard
+    _check(shard, header, 8 + length)
+    return shard
+
+
+def _check(shard: Shard, header: dict[str, object], data_start: int) -> None:
+    spans: list[tuple[int, int, str]] = []
+    for tensor, entry in header.items():
+        if tensor == "__metadata__":
+            continue
+        try:
+            dtype = entry["dtype"]  # type: ignore[index]
+            shape = entry["shape"]  # type: ignore[index]
+            begin, end = entry["data_offsets"]  # type: ignore[index]
+            numbers = type(begin) is int and type(end) is int and isinstance(shape, list)
+            if not numbers or begin < 0 or (shape and min(shape) < 0) or not isinstance(dtype, str):
+                raise ValueError("a value has the wrong type or is negative")
+        except (KeyError, TypeError, ValueError) as exc:
+            shard.problems.append(
+                f"{shard.name} describes tensor {tensor} wrongly ({type(exc).__name__}: {exc}); expected dtype, shape "
+                "and data_offsets. Fetch this file again."
+            )
+            continue
+        bits = DTYPE_BITS.get(dtype)
+        if end < begin or (bits is not None and prod(shape) * bits != (end - begin) * 8):
+            shard.problems.append(
+                f"{shard.name} gives tensor {tensor} the bytes {begin} to {end}, which do not match its shape "
+                f"{shape} of {dtype}. Fetch this file again."
+            )
+            continue
+        shard.tensors[tensor] = (dtype, end - begin)
+        spans.append((begin, end, tensor))
+    if shard.problems:
+        return
+    position, previous = 0, "the header"
+    for begin, end, tensor in sorted(spans):
+        if begin < position:
+            shard.problems.append(
+                f"{shard.name} has overlapping tensors: {tensor} starts at byte {begin}, but {previous} ends at "
+                f"{position}. The file was written wrongly: fetch it again or convert the model again."
+            )
+            return
+        if begin > position:
+            shard.problems.append(
+                f"{shard.name} has a hole of {begin - position} bytes before tensor {tensor}. The file was written "
+                "wrongly: fetch it again or convert the model again."
+            )
+            return
+        position, previous = end, tensor
+    expected = data_start + position
+    if shard.size < expected:
+        shard.problems.append(
+            f"{shard.name} is truncated: {shard.size} bytes are there, its header says {expected}. "
+            "The copy or download was interrupted: fetch this file again."
+        )
+    elif shard.size > expected:
+        shard.problems.append(
+            f"{shard.name} is too long: {shard.size} bytes are there, its header says {expected}. "
+            "Fetch this file again."
+        )

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Copyright (c) 2026 gb10.serving contributors
+# Private to gb10.serving: what two nodes say to each other on a transfer connection.
+"""Handshake, request lines and frames of a transfer connection.
+
+The source greets with a nonce, the receiver proves that it knows the token, the source proves the same. The token
+itself never crosses the wire. Then the receiver sends requests, one JSON line each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any
+
+GREETING = "gb10-offer/1"
+DATA = b"D"
+END = b"E"
+CHUNK = 1 << 20
+_HEAD = struct.Struct("!cI")
+
+
+class WireError(Exception):
+    """The other side did not say what it should have said."""
+
+
+def proof(token: str, who: str, server_nonce: str, client_nonce: str) -> str:
+    text = f"{who}:{server_nonce}:{client_nonce}"
+    return hmac.new(token.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def send_line(sock: socket.socket, text: str) -> None:
+    sock.sendall(text.encode() + b"\n")
+
+
+def read_line(sock: socket.socket, limit: int = 65536) -> str:
+    """One line; empty when the other side closed. Byte by byte, since raw data may follow."""
+    line = bytearray()
+    while len(line) < limit:
+        byte = sock.recv(1)
+        if not byte or byte == b"\n":
+            return line.decode("utf-8", "replace")
+        line += byte
+    raise WireError(f"a line longer than {limit} bytes came")
+
+
+def send_json(sock: socket.socket, value: dict[str, Any]) -> None:
+    send_line(sock, json.dumps(value, separators=(",", ":")))
+
+
+def read_json(sock: socket.socket) -> dict[str, Any] | None:
+    line = read_line(sock)
+    if not line:
+        return None
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise WireError(f"expected a JSON line, got {line[:80]!r}") from error
+    if not isinstance(value, dict):
+        raise WireError(f"expected a JSON object, got {line[:80]!r}")
+    return value
+
+
+def refuse(sock: socket.socket, reason: str) -> None:
+    send_line(sock, f"refused {reason}")
+
+
+def answer_handshake(sock: socket.socket, token: str) -> bool:
+    """Source side. False when the receiver does not know the token."""
+    server_nonce = secrets.token_hex(16)
+    send_line(sock, f"{GREETING} {server_nonce}")
+    words = read_line(sock, 512).split()
+    if len(words) != 2 or not hmac.compare_digest(
+        words[1].encode(), proof(token, "receiver", server_nonce, words[0]).encode()
+    ):
+        refuse(sock, "the token is not the one of this offer")
+        return False
+    send_line(sock, "ok " + proof(token, "source", server_nonce, words[0]))
+    return True
+
+
+def handshake(sock: socket.socket, token: str) -> None:
+    """Receiver side. Raises WireError with what the source said."""
+    words = read_line(sock, 512).split(" ", 1)
+    if words[0] == "refused":
+        raise WireError("the source refused: " + (words[1] if len(words) > 1 else "no reason given"))
+    if len(words) != 2 or words[0] != GREETING:
+        raise WireError(f"expected the greeting {GREETING}, got {' '.join(words)[:80]!r}")
+    server_nonce, client_nonce = words[1], secrets.token_hex(16)
+    send_line(sock, f"{client_nonce} {proof(token, 'receiver', server_nonce, client_nonce)}")
+    kind, _sep, rest = read_line(sock, 512).partition(" ")
+    if kind != "ok":
+        raise WireError(
+            f"the source {kind or 'closed the connection'}: {rest}" if rest else "the source closed the connection"
+        )
+    if not hmac.compare_digest(rest.encode(), proof(token, "source", server_nonce, client_nonce).encode()):
+        raise WireError("the source could not prove that it knows the token; it is not the node that made this offer")
+
+
+def connect(address: str, port: int, token: str, timeout: float) -> socket.socket:
+    """A connection that is proven both ways. WireError names address and port."""
+    where = f"{address} port {port}"
+    try:
+        sock = socket.create_connection((address, port), timeout=20)
+    except OSError as error:
+        raise WireError(
+            f"cannot connect to the source at {where}: {error}. Is the offer still open, and is the fabric address "
+            "right?"
+        ) from error
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        handshake(sock, token)
+        sock.settimeout(timeout)
+    except (OSError, WireError) as error:
+        sock.close()
+        raise WireError(f"no agreement with the source at {where}: {error}") from error
+    return sock
+
+
+def send_frame(sock: socket.socket, kind: bytes, data: bytes | memoryview) -> None:
+    sock.sendall(_HEAD.pack(kind, len(data)))
+    if len(data):
+        sock.sendall(data)
+
+
+def _fill(sock: socket.socket, view: memoryview) -> None:
+    done = 0
+    while done < len(view):
+        count = sock.recv_into(view[done:])
+        if not count:
+            raise WireError("the source closed the connection before the end of the stream")
+        done += count
+
+
+def read_frames(sock: socket.socket, sink: Callable[[memoryview], None]) -> dict[str, Any]:
+    """Hands every data frame to sink; returns the status of the end frame. Cut before the end frame is an error."""
+    head = bytearray(_HEAD.size)
+    buffer = memoryview(bytearray(CHUNK))
+    while True:
+        _fill(sock, memoryview(head))
+        kind, size = _HEAD.unpack(head)
+        if kind not in (DATA, END) or size > CHUNK:
+            raise WireError(f"unknown frame {kind!r} of {size} bytes")
+        _fill(sock, buffer[:size])
+        if kind == DATA:
+            sink(buffer[:size])
+            continue
+        status = json.loads(bytes(buffer[:size]))
+        if not isinstance(status, dict):
+            raise WireError("the end frame carries no status")
+        return status

@@ -1,0 +1,274 @@
+#!/usr/bin/python
+# Copyright (c) 2026 gb10.serving contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gb10_facts
+short_description: Reads what a GB10 node is and what its links look like
+version_added: 0.1.0
+description:
+  - Reads platform, unified memory, GPU processes, ConnectX-7 ports, addresses, Docker, containers and disk space
+    in one run.
+  - It only reads. What cannot be read is null, and RV(ansible_facts.gb10.missing) says why.
+  - The readings are passive. A port whose readings are all fine is called C(unmeasured), because only a measurement
+    shows its speed.
+  - Serial numbers are never read into a fact.
+  - A node that cannot be reached, has no usable Python or wants a sudo password is reported with one message that says
+    what to do.
+extends_documentation_fragment:
+  - gb10.serving.attributes
+  - gb10.serving.attributes.facts_module
+  - gb10.serving.attributes.action
+options:
+  gather_subset:
+    description:
+      - What to read. V(fabric) also returns RV(ansible_facts.gb10.network).
+    type: list
+    elements: str
+    choices: [all, platform, memory, gpu, fabric, docker, storage, containers]
+    default: [all]
+  sysroot:
+    description:
+      - Read C(proc), C(sys) and C(etc) below this folder, and command outputs from its C(commands) folder, rather than
+        this machine.
+      - Docker, containers, storage and listening ports are always those of this machine.
+    type: path
+    default: /
+  storage_paths:
+    description:
+      - Paths whose free space and file system to return. They need not exist.
+    type: list
+    elements: path
+    default: []
+seealso:
+  - module: gb10.serving.model_info
+author:
+  - gb10.serving contributors (@gb10-serving)
+"""
+
+EXAMPLES = r"""
+- name: Read everything
+  gb10.serving.gb10_facts:
+    storage_paths:
+      - /home/spark/models
+  become: true
+
+- name: Show the links
+  ansible.builtin.debug:
+    var: ansible_facts['gb10']['fabric']['ports']
+
+- name: Read the memory only
+  gb10.serving.gb10_facts:
+    gather_subset: [memory, gpu]
+
+- name: Read a captured machine
+  gb10.serving.gb10_facts:
+    gather_subset: [platform, fabric]
+    sysroot: /tmp/support-bundle
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: The facts. Only the subsets asked for are present.
+  returned: success
+  type: dict
+  contains:
+    gb10:
+      description: All facts of this collection.
+      type: dict
+      returned: success
+      contains:
+        platform:
+          description:
+            - What the machine is. C(is_gb10) is null when nothing says it; C(evidence) says by what it was decided.
+          type: dict
+          returned: when asked for
+          sample:
+            is_gb10: true
+            evidence: GPU name
+            vendor: NVIDIA
+            product: NVIDIA_DGX_Spark
+            family: DGX Spark
+            os_release: Ubuntu 24.04.4 LTS
+            dgx_version: 7.5.0
+            kernel: 6.17.0-1021-nvidia
+            arch: aarch64
+            cpus: 20
+            driver: 580.159.03
+            cuda: "13.0"
+            python: 3.12.3
+        memory:
+          description:
+            - The unified memory in bytes. C(driver_held_bytes) is what no category of C(/proc/meminfo) accounts for;
+              C(driver_pools_bytes) is that without what GPU processes hold.
+            - C(cpu_estimate_bytes) is what an ordinary process can get.
+            - C(cuda_upper_bound_bytes) is the most that a CUDA process can get.
+            - C(verdict) is one of C(roomy), C(page-cache-in-the-way), C(driver-keeps-freed-pools), C(in-use) and
+              C(too-little-to-start). C(remedy) says what to do.
+          type: dict
+          returned: when asked for
+          sample:
+            total_bytes: 130660712448
+            available_bytes: 121411960832
+            free_bytes: 110680346624
+            cached_bytes: 9663676416
+            swap_free_bytes: 17179865088
+            hugepages_free_bytes: 0
+            driver_held_bytes: 2147483648
+            driver_pools_bytes: 2128609280
+            cpu_estimate_bytes: 121411960832
+            cuda_upper_bound_bytes: 123540570112
+            vendor_estimate_bytes: 138591825920
+            verdict: roomy
+            remedy: null
+        gpu:
+          description:
+            - GPU name, count and processes with the bytes they hold. A GB10 reports no memory figures of its own.
+          type: dict
+          returned: when asked for
+          sample:
+            name: NVIDIA GB10
+            count: 1
+            processes:
+              - pid: 197277
+                name: VLLM::Worker_TP0
+                used_bytes: 107610112000
+        fabric:
+          description:
+            - RDMA devices in C(hcas), and QSFP ports in C(ports). A port shows as two devices (twins).
+            - C(rate_gbps) is null while the link is not active. C(gid_index) is the RoCE v2 entry of the interface's
+              IPv4 address; when it is null, C(gid_reason) says why.
+            - The C(verdict) of a port is one of C(no-link), C(unknown), C(twin-down), C(link-below-200),
+              C(pcie-degraded), C(twin-without-ipv4), C(twins-share-subnet), C(gid-missing) and C(unmeasured).
+              C(findings) lists all that apply.
+            - The C(verdict) of the fabric is the worst of the ports with a link. It may also be C(no-nic) or
+              C(nic-without-devices), with C(reason), or null when nothing could be read.
+            - C(hotplug) says whether the cable hot-plug driver is there, and which cables were plugged in later.
+          type: dict
+          returned: when asked for
+          sample:
+            hcas:
+              - name: rocep1s0f0
+                netdev: enp1s0f0np0
+                chip: 0000005e00000001
+                port: 0
+                state: ACTIVE
+                rate_gbps: 200
+                netdev_mtu: 9000
+                rdma_mtu: 4096
+                ipv4: 192.168.200.11/24
+                gid_index: 3
+                gid_reason: null
+                pcie:
+                  address: "0000:01:00.0"
+                  speed: 32.0 GT/s PCIe
+                  width: 4
+                  gbps: 126.03
+            ports:
+              - chip: 0000005e00000001
+                port: 0
+                hcas: [rocep1s0f0, roceP2p1s0f0]
+                verdict: unmeasured
+                findings: [unmeasured]
+                remedy: All readings are fine, but only a measurement shows the speed. Run the check playbook.
+            verdict: unmeasured
+            reason: null
+            hotplug:
+              driver: true
+              plugged_after_boot: []
+        network:
+          description:
+            - Interfaces with their IPv4 addresses, and the TCP ports that somebody listens on.
+          type: dict
+          returned: with the subset fabric
+          sample:
+            interfaces:
+              - name: enp1s0f0np0
+                ipv4: [192.168.200.11/24]
+                mtu: 9000
+                up: true
+            complete: true
+            listening_tcp_ports: [22]
+        docker:
+          description:
+            - The Docker daemon. When it is not available, C(error) says why and what to do.
+            - C(user_in_group) tells whether the user who logged in is a member of the group C(docker).
+          type: dict
+          returned: when asked for
+          sample:
+            available: true
+            error: null
+            version: 28.3.3
+            storage_driver: overlay2
+            containerd_store: false
+            architecture: aarch64
+            root_dir: /var/lib/docker
+            root_free_bytes: 2199023255552
+            runtimes: [nvidia, runc]
+            cdi_devices: [nvidia.com/gpu=all]
+            nvidia: true
+            user: spark
+            user_in_group: true
+        storage:
+          description: One entry for each of O(storage_paths).
+          type: list
+          elements: dict
+          returned: when asked for
+          sample:
+            - path: /home/spark/models
+              exists_path: /home/spark
+              filesystem: ext4
+              free_bytes: 2199023255552
+              total_bytes: 3936818806784
+              writable: true
+        containers:
+          description: All containers, also stopped ones, with this collection's labels. Null without Docker.
+          type: list
+          elements: dict
+          returned: when asked for
+          sample:
+            - name: gb10-qwen35-rank0
+              labels:
+                gb10.serving/rank: "0"
+              state: running
+              image: vllm/vllm-openai:latest
+        missing:
+          description: Why a fact is null, by its dotted name. Parts of lists are named by their name or path.
+          type: dict
+          returned: always
+          sample:
+            fabric.hcas.rocep1s0f1.rate_gbps: the link is not active
+"""
+
+import sys
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.gb10.serving.plugins.module_utils._facts import SUBSETS, gather, wanted_subsets
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "gather_subset": {"type": "list", "elements": "str", "choices": ["all"] + SUBSETS, "default": ["all"]},
+            "sysroot": {"type": "path", "default": "/"},
+            "storage_paths": {"type": "list", "elements": "path", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    if sys.version_info < (3, 10):  # noqa: UP036
+        module.fail_json(
+            msg=f"Python {sys.version.split()[0]} at {sys.executable} is too old. Expected Python 3.10 or newer.",
+            python_version=sys.version.split()[0],
+        )
+    facts = gather(
+        wanted_subsets(module.params["gather_subset"]), module.params["sysroot"], module.params["storage_paths"]
+    )
+    module.exit_json(changed=False, ansible_facts={"gb10": facts})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: image_sync
+short_description: Bring a container image from one node to others
+version_added: 0.1.0
+description:
+  - Makes a node end with a container image of a given content, streamed from a node that has it over the fabric.
+  - The source saves, the receiver loads, no archive is written in between and the controller carries no bulk data.
+  - The image that had the reference before stays as C(REPOSITORY:gb10-previous); one such image is kept.
+extends_documentation_fragment:
+  - gb10.serving.attributes
+  - gb10.serving.sync
+attributes:
+  check_mode:
+    support: full
+    details:
+      - With O(state=present) it says how many bytes a run would move, when O(size_bytes) is given. It opens no offer.
+  idempotent:
+    support: partial
+    details:
+      - With O(state=present), an image that is there already moves nothing. Each O(state=offered) opens a new offer.
+options:
+  image:
+    description: Reference of the image, with its tag. Needed unless O(state=withdrawn).
+    type: str
+  content:
+    description:
+      - Content identity as RV(gb10.serving.engine_info#module:engine.image.content) gives it on the source.
+      - Needed with O(state=present).
+    type: str
+  architecture:
+    description: Architecture of the image on the source. A node of another architecture refuses it.
+    type: str
+  size_bytes:
+    description: Size of the image on the source, for progress, the check of disk space and check mode.
+    type: int
+author:
+  - gb10.serving contributors (@gb10-serving)
+"""
+
+EXAMPLES = r"""
+- name: Offer the image on the head
+  gb10.serving.image_sync:
+    state: offered
+    image: vllm/vllm-openai:nightly
+    address: 192.168.200.12
+    allowed: [192.168.200.13]
+  become: true
+  no_log: true
+  register: offer
+
+- name: Load the image on the other node
+  gb10.serving.image_sync:
+    image: vllm/vllm-openai:nightly
+    content: "{{ head_engine.image.content }}"
+    architecture: "{{ head_engine.image.architecture }}"
+    size_bytes: "{{ head_engine.image.size_bytes }}"
+    source:
+      address: "{{ offer.address }}"
+      port: "{{ offer.port }}"
+      token: "{{ offer.token }}"
+  become: true
+
+- name: Close the offer
+  gb10.serving.image_sync:
+    state: withdrawn
+    session: "{{ offer.session }}"
+  become: true
+"""
+
+RETURN = r"""
+content:
+  description: Content identity of the image here.
+  returned: O(state=present) and O(state=offered)
+  type: str
+  sample: sha256:3c1f2a
+moved_bytes:
+  description: Bytes that came over the wire; in check mode those that would come, V(null) when unknown.
+  returned: O(state=present)
+  type: int
+  sample: 0
+seconds:
+  description: Duration of the copy.
+  returned: O(state=present)
+  type: float
+  sample: 21.4
+previous:
+  description: Reference of the image that was replaced, V(null) when there was none.
+  returned: when the image was loaded
+  type: str
+  sample: vllm/vllm-openai:gb10-previous
+architecture:
+  description: Architecture of the offered image.
+  returned: O(state=offered)
+  type: str
+  sample: arm64
+size_bytes:
+  description: Size of the offered image.
+  returned: O(state=offered)
+  type: int
+  sample: 18200000000
+address:
+  description: Address of the offer.
+  returned: O(state=offered)
+  type: str
+  sample: 192.168.200.12
+port:
+  description: Port of the offer.
+  returned: O(state=offered)
+  type: int
+  sample: 40123
+token:
+  description: Token of the offer. Keep it out of logs with C(no_log).
+  returned: O(state=offered)
+  type: str
+  sample: VALUE_HIDDEN
+session:
+  description: Name of the offer on its node.
+  returned: O(state=offered)
+  type: str
+  sample: /run/gb10-offer-x1y2
+"""
+
+import platform
+import socket
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.gb10.serving.plugins.module_utils import _disk, _image, _image_copy, _offer
+from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, Progress
+from ansible_collections.gb10.serving.plugins.module_utils._sync import carry_out, run_module
+
+
+def offered(module: AnsibleModule) -> dict[str, Any]:
+    ref = module.params["image"]
+    problem = _image.problem_of_ref(ref)
+    if problem:
+        raise JobError(f"The image {ref!r} cannot be offered: {problem}.")
+    image = _image_copy.inspect(ref)
+    if not image["present"]:
+        raise JobError(
+            f"The image {ref} is not on {socket.gethostname()}, so it cannot be offered. Pull or load it here "
+            "first, or offer it from another node."
+        )
+    facts = {key: image[key] for key in ("content", "architecture", "size_bytes")}
+    if module.check_mode:
+        return dict(facts, changed=True)
+    root = _image_copy.docker_root()
+    lack = _disk.lack_of_space(root, image["size_bytes"]) if root else None
+    if lack:
+        raise JobError(f"{lack} (docker save writes the layers to its data root before it sends them.)")
+    _code, version, _err = _image_copy.run(["docker", "version", "--format", "{{.Server.APIVersion}}"])
+    commands = _image.save_commands(ref, "linux", image["architecture"], version)
+    offer = _offer.open_offer(
+        module.params["address"],
+        module.params["port"],
+        module.params["allowed"],
+        module.params["idle_timeout"] or 120,
+        lambda _session: _image_copy.send_image(commands),
+    )
+    return dict(facts, changed=True, **offer)
+
+
+def present(module: AnsibleModule) -> dict[str, Any]:
+    ref, content, size = module.params["image"], module.params["content"], module.params["size_bytes"]
+    host = socket.gethostname()
+    problem = _image.problem_of_ref(ref)
+    if problem:
+        raise JobError(f"The image {ref!r} cannot be distributed: {problem}.")
+    theirs = module.params["architecture"]
+    mine = _image.architecture_of_machine(platform.machine())
+    if theirs and theirs != mine:
+        raise JobError(f"The image {ref} is built for {theirs}, {host} is {mine}. Use an image for {mine}.")
+    image = _image_copy.inspect(ref)
+    diff = {"before": f"{ref} {image['content'] or 'absent'}\n", "after": f"{ref} {content}\n"}
+    if image["content"] == content:
+        return {
+            "changed": False,
+            "moved_bytes": 0,
+            "seconds": 0.0,
+            "content": content,
+            "diff": dict(diff, before=diff["after"]),
+        }
+    kept = _image_copy.inspect(_image.previous_ref(ref))
+    moves = 0 if kept["content"] == content else size
+    root = _image_copy.docker_root()
+    if root and moves:
+        lack = _disk.lack_of_space(root, 2 * moves)
+        if lack:
+            raise JobError(
+                f"{lack} (docker load unpacks the image beside its archive, so it needs the size twice for a while.)"
+            )
+    if module.check_mode:
+        return {"changed": True, "moved_bytes": moves, "seconds": 0.0, "content": content, "diff": diff}
+    source = module.params["source"]
+    if source is None and moves != 0:
+        raise JobError(
+            f"The image {ref} on {host} has the content {image['content'] or '(absent)'}, expected {content}, and "
+            "no source was given. Offer it on a node that has it."
+        )
+    idle = module.params["idle_timeout"] or 300
+
+    def work(progress: Progress) -> dict[str, Any]:
+        progress.bytes_total = moves
+        return dict(_image_copy.fetch(ref, content, source or {}, idle, progress), changed=True)
+
+    return dict(carry_out(module, work, idle), diff=diff)
+
+
+def main() -> None:
+    own: dict[str, Any] = {
+        "image": {"type": "str"},
+        "content": {"type": "str"},
+        "architecture": {"type": "str"},
+        "size_bytes": {"type": "int"},
+    }
+    run_module(own, subject="image", present_needs=["image", "content"], present=present, offered=offered)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+#!/usr/bin/python
+# Copyright (c) 2026 gb10.serving contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: model_info
+short_description: Describe a model directory on this node
+version_added: 0.1.0
+author: gb10.serving contributors (@gb10-serving)
+description:
+  - Reads C(config.json), the index and the header of every safetensors file of a model directory, in parallel.
+  - The weights themselves are not read, so a model of hundreds of gigabytes takes less than a second.
+  - Finds files that are missing, truncated, unreadable or contradict each other.
+  - A missing or broken model is not a failure of the module. It is told by RV(model.exists), RV(model.complete) and
+    RV(model.problems).
+extends_documentation_fragment:
+  - gb10.serving.attributes
+  - gb10.serving.attributes.info_module
+options:
+  path:
+    description:
+      - Directory of the model in Hugging Face format. C(~) is the home directory of the user that the module runs as.
+      - An entry of a Hugging Face cache (C(models--ORGANISATION--NAME)) leads to the snapshot that C(refs/main) names,
+        or to the only one there is.
+      - Hidden files and directories are left out.
+    type: path
+    required: true
+seealso:
+  - module: gb10.serving.memory_plan
+"""
+
+EXAMPLES = r"""
+- name: Describe the model
+  gb10.serving.model_info:
+    path: /home/spark/models/Qwen3.5-122B-A10B-FP8
+  register: described
+
+- name: Stop when the model is not whole
+  ansible.builtin.assert:
+    that: described.model.complete
+    fail_msg: "{{ described.model.problems | join(' ') }}"
+"""
+
+RETURN = r"""
+model:
+  description: What is in the directory.
+  returned: always
+  type: dict
+  contains:
+    path:
+      description: The directory that holds the files, after resolving a cache entry.
+      type: str
+      returned: always
+      sample: /home/spark/models/Qwen3.5-122B-A10B-FP8
+    exists:
+      description: Whether the directory is there.
+      type: bool
+      returned: always
+      sample: true
+    complete:
+      description: Whether the model is whole, that is, RV(model.problems) is empty.
+      type: bool
+      returned: always
+      sample: true
+    problems:
+      description: What is wrong, one sentence each, with the file and the next step. At most 21.
+      type: list
+      elements: str
+      returned: always
+      sample: []
+    total_bytes:
+      description: Size of all files.
+      type: int
+      returned: always
+      sample: 125012345678
+    weights_bytes:
+      description: Size of all tensors in the safetensors files.
+      type: int
+      returned: always
+      sample: 124998765432
+    files:
+      description: Name and size of each file, sorted by name. At most 1000.
+      type: list
+      elements: dict
+      returned: always
+      sample:
+        - name: config.json
+          size: 2931
+    files_count:
+      description: Number of files.
+      type: int
+      returned: always
+      sample: 52
+    shards:
+      description: Number of safetensors files that hold the weights.
+      type: int
+      returned: always
+      sample: 39
+    architectures:
+      description: Classes that C(config.json) names.
+      type: list
+      elements: str
+      returned: always
+      sample: [Qwen3_5MoeForConditionalGeneration]
+    model_type:
+      description: The model family.
+      type: str
+      returned: always
+      sample: qwen3_5_moe
+    quantization:
+      description: Method, bits, block and KV cache dtype of the checkpoint's quantisation. Null when it has none.
+      type: dict
+      returned: always
+      sample: {method: fp8, bits: 8, block: [128, 128], algorithm: null, kv_cache: null}
+    config:
+      description: The numbers of C(config.json) that memory planning needs, under the same names for every family.
+      type: dict
+      returned: always
+      sample: {num_hidden_layers: 48, hidden_size: 3072, layer_kinds: {full: 12, linear: 36}}
+    tensors:
+      description: Number of tensors, and their bytes by class and by dtype.
+      type: dict
+      returned: always
+      contains:
+        count:
+          description: Number of tensors.
+          type: int
+          returned: always
+          sample: 75432
+        by_class:
+          description: Bytes of each class of tensors; a class holds what tensor parallelism treats alike.
+          type: dict
+          returned: always
+          sample: {experts: 115964116992, attention: 906190848}
+        by_dtype:
+          description: Bytes of each dtype.
+          type: dict
+          returned: always
+          sample: {BF16: 4294967296, F8_E4M3: 120259084288}
+    digest:
+      description:
+        - Identity of the model, from file names, sizes, safetensors headers and the content of small text files.
+        - Equal copies on two nodes have equal digests. The content of the weights is not part of it.
+      type: str
+      returned: always
+      sample: sha256:9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.gb10.serving.plugins.module_utils._model import inspect
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"path": {"type": "path", "required": True}},
+        supports_check_mode=True,
+    )
+    module.exit_json(changed=False, model=inspect(module.params["path"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+# Private to this collection: no stability promised.
+"""The questions that must have an answer before anything is changed. Pure: what was observed in, problems out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ._problems import Problem
+
+#: Room kept free beside an image or a model that is about to arrive: 10 %, and never less than 2 GiB.
+HEADROOM_SHARE = 0.10
+HEADROOM_BYTES = 2 << 30
+
+#: A machine's name of itself, as docker repeats it, to the name that images carry.
+ARCHITECTURES = {"aarch64": "arm64", "x86_64": "amd64"}
+
+
+@dataclass(frozen=True)
+class Member:
+    """A host of the group as the inventory knows it. ``rank`` is its ``gb10_rank``, if it has one."""
+
+    name: str
+    address: str
+    rank: int | None
+
+
+def check_inventory(group: str, members: Sequence[Member], reached: Sequence[str]) -> list[Problem]:
+    """Whether the group can be a deployment at all. ``reached`` are the hosts that this run is allowed to touch."""
+    if not members:
+        return [
+            Problem(
+                "inventory",
+                f"group '{group}' is missing or has no host.",
+                "two or more hosts in it, each with ansible_host set to its management address.",
+                "pass your inventory with '-i'; inventories/sparks/hosts.yml shows its shape.",
+            )
+        ]
+    if len(members) == 1:
+        return [
+            Problem(
+                members[0].name,
+                f"it is the only host in group '{group}'.",
+                "two or more hosts: each of them runs one rank.",
+                f"add the other machines to group '{group}'.",
+            )
+        ]
+    problems = [
+        Problem(
+            member.name,
+            "this run leaves it out (--limit).",
+            f"all {len(members)} hosts of group '{group}', because every one runs a rank.",
+            "run again without --limit.",
+        )
+        for member in members
+        if member.name not in reached
+    ]
+    for address, names in _shared({member.name: member.address for member in members}).items():
+        problems.append(
+            Problem(
+                " and ".join(names),
+                f"they have the same ansible_host {address}.",
+                "one management address for each machine.",
+                "correct ansible_host in the inventory.",
+            )
+        )
+    given = {member.name: member.rank for member in members if member.rank is not None}
+    if given and (len(given) < len(members) or sorted(given.values()) != list(range(len(members)))):
+        ranks = ", ".join(f"{name}={rank}" for name, rank in given.items())
+        problems.append(
+            Problem(
+                "gb10_rank",
+                f"the hosts have {ranks}.",
+                f"every number from 0 to {len(members) - 1} once, or no gb10_rank at all (inventory order).",
+                "correct gb10_rank in the inventory.",
+            )
+        )
+    return problems
+
+
+def check_nodes(
+    facts: Mapping[str, Mapping[str, Any]], gpus: str, ports: Mapping[str, int], serving: Sequence[str]
+) -> list[Problem]:
+    """Whether each node can run a container of this deployment.
+
+    Args:
+        facts: ``gb10`` facts by host, in rank order; the first is the head.
+        gpus: what the containers ask docker for; empty for none.
+        ports: TCP ports that the head needs, by what they are for.
+        serving: hosts where a rank of this deployment runs already and holds its ports itself.
+    """
+    problems: list[Problem] = []
+    for host, fact in facts.items():
+        docker = fact["docker"]
+        if not docker["available"]:
+            problems.append(
+                Problem(
+                    host,
+                    f"docker does not answer ({docker['error']}).",
+                    "a running Docker engine.",
+                    f"'sudo systemctl start docker' on {host}, or install it; 'sudo docker info' must work there.",
+                )
+            )
+        elif gpus and "nvidia" not in docker["runtimes"]:
+            problems.append(
+                Problem(
+                    host,
+                    "docker has no nvidia runtime.",
+                    "the NVIDIA container toolkit, which DGX OS ships.",
+                    f"'sudo apt install nvidia-container-toolkit', then 'sudo nvidia-ctk runtime configure "
+                    f"--runtime=docker' and 'sudo systemctl restart docker' on {host}.",
+                )
+            )
+    kinds = {host: fact["platform"]["arch"] for host, fact in facts.items()}
+    if len(set(kinds.values())) > 1:
+        seen = ", ".join(f"{host} is {kind}" for host, kind in kinds.items())
+        problems.append(
+            Problem("nodes", f"{seen}.", "one architecture.", "take the odd machine out of the inventory group.")
+        )
+    head = next(iter(facts))
+    taken = set(facts[head]["network"]["listening_tcp_ports"])
+    for purpose, port in ports.items():
+        if port in taken and head not in serving:
+            problems.append(
+                Problem(
+                    head,
+                    f"TCP port {port} ({purpose}) is in use.",
+                    "a free port.",
+                    f"'sudo ss -ltnp sport = :{port}' on {head} shows the process; stop it or choose another port "
+                    f"({_PORT_VARIABLES.get(purpose, 'see docs/variables.md')}).",
+                )
+            )
+    return problems
+
+
+_PORT_VARIABLES = {"endpoint": "gb10_server_port", "rendezvous": "gb10_server_rendezvous_port"}
+
+
+def check_image(
+    ref: str, images: Mapping[str, Mapping[str, Any]], facts: Mapping[str, Mapping[str, Any]]
+) -> tuple[str | None, list[Problem]]:
+    """The host that the image is taken from (the first in rank order that has it), and what is wrong with it."""
+    source = next((host for host, image in images.items() if image["present"]), None)
+    if source is None:
+        head = next(iter(images))
+        return None, [
+            Problem(
+                head,
+                f"no node has the image '{ref}'.",
+                f"the image on one of {', '.join(images)}.",
+                f"'sudo docker pull {ref}' on {head} (or build it there), then run again; or correct gb10_image_ref.",
+            )
+        ]
+    image = images[source]
+    machine = facts[source]["docker"]["architecture"]
+    if ARCHITECTURES.get(machine, machine) != image["architecture"]:
+        return source, [
+            Problem(
+                source,
+                f"image '{ref}' is for {image['architecture']}.",
+                f"an image for {ARCHITECTURES.get(machine, machine)}, which this machine is.",
+                f"'sudo docker pull --platform linux/{ARCHITECTURES.get(machine, machine)} {ref}' on {source}, "
+                "or name another image in gb10_image_ref.",
+            )
+        ]
+    needed = image["size_bytes"]
+    receivers = [host for host, other in images.items() if other.get("content") != image["content"]]
+    return source, [
+        problem
+        for host in receivers
+        for problem in _room(host, facts[host]["docker"]["root_dir"], facts[host]["docker"]["root_free_bytes"], needed)
+    ]
+
+
+def check_model(
+    models: Mapping[str, Mapping[str, Any]], facts: Mapping[str, Mapping[str, Any]]
+) -> tuple[str | None, list[Problem]]:
+    """The host that the model is taken from (the first in rank order where it is complete), and what is wrong."""
+    source = next((host for host, model in models.items() if model["complete"]), None)
+    if source is None:
+        host = next((name for name, model in models.items() if model["exists"]), next(iter(models)))
+        model = models[host]
+        return None, [
+            Problem(
+                host,
+                f"no node has a complete model; {model['path']}: {' '.join(model['problems'])}",
+                "config.json and every safetensors shard on one node.",
+                f"download it there again ('hf download <model id> --local-dir {model['path']}' goes on where it "
+                "stopped), or point gb10_model_dir at the right directory.",
+            )
+        ]
+    needed = models[source]["total_bytes"]
+    problems = []
+    for host, model in models.items():
+        if model["digest"] != models[source]["digest"]:
+            there = sum(entry["size"] for entry in model.get("files", []))
+            store = next((item for item in facts[host]["storage"] if item["path"] == model["path"]), None)
+            if store is not None:
+                problems += _room(host, model["path"], store["free_bytes"], max(needed - there, 0))
+    return source, problems
+
+
+def _room(host: str, path: str, free: int | None, needed: int) -> list[Problem]:
+    wanted = needed + max(int(needed * HEADROOM_SHARE), HEADROOM_BYTES) if needed else 0
+    if free is None or free >= wanted:
+        return []
+    return [
+        Problem(
+            host,
+            f"{free / 1e9:.1f} GB are free for {path}.",
+            f"{wanted / 1e9:.1f} GB: {needed / 1e9:.1f} GB to come and some room to spare.",
+            f"free space on {host} ('sudo docker image prune', old models), or choose another place.",
+        )
+    ]
+
+
+def _shared(values: Mapping[str, str]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for name, value in values.items():
+        groups.setdefault(value, []).append(name)
+    return {value: names for value, names in groups.items() if len(names) > 1}

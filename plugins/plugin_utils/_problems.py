@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+# Private to this collection: no stability promised.
+"""One shape for everything that stops a deployment: who, what was seen, what was expected, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A reason not to go on. ``where`` is a host name, or a name for the whole inventory."""
+
+    where: str
+    seen: str
+    expected: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.seen} Expected: {self.expected} Next step: {self.remedy}"
+
+
+def message(problems: Iterable[Problem | str]) -> str:
+    """All problems as one message, each on its own line, with the promise that holds whenever it is shown."""
+    lines = [str(problem) for problem in problems]
+    count = "1 problem" if len(lines) == 1 else f"{len(lines)} problems"
+    return "\n".join([f"{count} found; nothing has been changed.", *(f"  - {line}" for line in lines)])

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+# Private to this collection: no stability promised.
+"""The report of a run as Markdown. Pure: everything it says is in the mapping that is also written as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+GIB = 1 << 30
+
+#: Terms of the plan in the order in which they are shown, with the words for them.
+TERMS = (
+    ("weights_bytes", "weights"),
+    ("state_bytes", "linear-attention state"),
+    ("kv_bytes", "KV cache"),
+    ("activation_bytes", "activation"),
+    ("graphs_bytes", "CUDA graphs"),
+    ("non_torch_bytes", "outside the allocator"),
+    ("reserve_bytes", "reserve for the node"),
+    ("free_bytes", "left free"),
+)
+
+
+def gib(size: float | None) -> str:
+    """Bytes as GiB with two decimals, or a dash."""
+    return "-" if size is None else f"{size / GIB:.2f} GiB"
+
+
+def gigabytes(size: float) -> str:
+    """Bytes as decimal GB (MB below one)."""
+    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
+    """A Markdown table."""
+    body = ["| " + " | ".join("-" if cell is None else str(cell) for cell in row) + " |" for row in rows]
+    return ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head), *body, ""]
+
+
+def markdown(report: Mapping[str, Any]) -> str:
+    """The whole report. Parts that the run did not reach are left out."""
+    lines = [f"# Deployment {report['name']}: {report['outcome']}", "", f"Written {report['written_at']}.", ""]
+    if report.get("failure"):
+        lines += ["## What stopped it", "", "```", report["failure"].rstrip(), "```", ""]
+    for part in (_answer, _nodes, _rails, _plan, _told, _copies, _times, _launch):
+        lines += part(report)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _answer(report: Mapping[str, Any]) -> list[str]:
+    answer = report.get("completion")
+    if not answer:
+        return []
+    endpoint = report["spec"]["endpoint"]
+    words = (
+        f"`{report['spec']['model']['served_name']}` answered on http://{endpoint['bind']}:{endpoint['port']} "
+        f"of {report['spec']['ranks'][0]['host']} in {answer['seconds']} s: "
+        f"{answer['completion_tokens']} tokens, {answer['tokens_per_second']} tokens/s for this one request."
+    )
+    return [
+        "## Proof",
+        "",
+        words,
+        "",
+        f"- asked: {answer['prompt']!r}",
+        f"- answer: {answer['text']!r}",
+        "",
+    ]
+
+
+def _nodes(report: Mapping[str, Any]) -> list[str]:
+    rows = [
+        (
+            node["host"],
+            node["product"],
+            node["driver"],
+            node["docker"],
+            gib(node["memory_total_bytes"]),
+            gib(node["memory_available_bytes"]),
+        )
+        for node in report.get("nodes", [])
+    ]
+    head = ("node", "product", "driver", "docker", "memory", "available before the run")
+    return ["## Nodes", "", *table(head, rows)] if rows else []
+
+
+def _rails(report: Mapping[str, Any]) -> list[str]:
+    rows = [
+        (number, rail["subnet"], host, member["netdev"], member["hca"], member["address"], member["gid_index"])
+        for number, rail in enumerate(report.get("rails", []))
+        for host, member in rail["members"].items()
+    ]
+    head = ("rail", "subnet", "node", "interface", "HCA", "address", "GID index")
+    note = "Bandwidth is unmeasured: nothing here says how fast the rails are."
+    return ["## Fabric", "", *table(head, rows), note, ""] if rows else []
+
+
+def _plan(report: Mapping[str, Any]) -> list[str]:
+    plan = report.get("plan")
+    if not plan:
+        return []
+    ranks = plan["ranks"]
+    head = ("memory", *(f"rank {rank['rank']} ({rank['host']})" for rank in ranks))
+    rows = [(term, *(gib(rank.get(key)) for rank in ranks)) for key, term in TERMS]
+    words = (
+        f"Verdict: **{plan['verdict']}**. Tensor parallel {plan['tp']} over {plan['world_size']} ranks, context "
+        f"{plan['context_length']} tokens, up to {plan['max_num_seqs']} sequences, {gib(plan['kv_cache_bytes'])} of KV "
+        f"cache a rank. Memory figures: {plan['basis']}."
+    )
+    return ["## Plan", "", words, "", *table(head, rows)]
+
+
+def _told(report: Mapping[str, Any]) -> list[str]:
+    told, plan = report.get("engine_told") or {}, report.get("plan") or {}
+    pairs = (
+        ("KV cache, tokens", plan.get("kv_tokens_estimate"), told.get("kv_cache_tokens")),
+        ("requests of full context at once", plan.get("max_concurrency_estimate"), told.get("max_concurrency")),
+        (
+            "weights of a rank, GiB",
+            round(plan["ranks"][0]["weights_bytes"] / GIB, 2) if plan.get("ranks") else None,
+            told.get("weights_gib"),
+        ),
+    )
+    rows = [(what, _number(planned), _number(seen)) for what, planned, seen in pairs if seen is not None]
+    return ["## Plan against engine", "", *table(("what", "plan", "engine's log"), rows)] if rows else []
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.2f}".rstrip("0").rstrip(".")
+
+
+def _copies(report: Mapping[str, Any]) -> list[str]:
+    rows = [
+        (
+            copy["what"],
+            copy["source"],
+            copy["host"],
+            gigabytes(copy["moved_bytes"]),
+            f"{copy['seconds']:.1f} s",
+            f"{copy['moved_bytes'] / copy['seconds'] / 1e6:.0f} MB/s" if copy["seconds"] else None,
+        )
+        for copy in report.get("copies", [])
+    ]
+    if not rows:
+        return ["## Copies", "", "Nothing had to be copied.", ""] if report.get("spec") else []
+    return ["## Copies", "", *table(("what", "from", "to", "moved", "time", "rate"), rows)]
+
+
+def _times(report: Mapping[str, Any]) -> list[str]:
+    rows = [(stage["stage"], f"{stage['seconds']:.1f} s") for stage in report.get("stages", [])]
+    return ["## Times", "", *table(("stage", "time"), rows)] if rows else []
+
+
+def _launch(report: Mapping[str, Any]) -> list[str]:
+    spec = report.get("spec")
+    if not spec:
+        return []
+    engine = spec["engine"]
+    words = f"Release `{spec['id']}`, image `{engine['image']['ref']}`, engine {engine['name']} {engine['version']}."
+    lines = ["## Launch", "", words, ""]
+    for rank in spec["ranks"]:
+        lines += [f"Rank {rank['rank']} on {rank['host']}:", "", "```", _command(spec, rank), "```", ""]
+    return lines
+
+
+def _command(spec: Mapping[str, Any], rank: Mapping[str, Any]) -> str:
+    env = "\n".join(f"{key}={value}" for key, value in sorted(rank["env"].items()))
+    return f"{env}\n{spec['engine']['entrypoint']} {' '.join(rank['argv'])}"

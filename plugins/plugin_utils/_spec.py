@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+# Private to this collection: no stability promised.
+"""The spec: the one document that every address, port, interface, path, flag and version of a deployment comes from."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _engines
+from ._network_env import network_env
+from ._problems import Problem
+
+#: Where the model directory is mounted in every container; the host paths may differ from node to node.
+CONTAINER_MODEL_PATH = "/model"
+
+#: Version of the document's shape. A release written by another shape is not compared, it is replaced.
+SCHEMA = 1
+
+
+def is_loopback(address: str) -> bool:
+    """Whether ``address`` (an IP address or ``localhost``) can only be reached from the node itself."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def check_settings(settings: Mapping[str, Any], engine_version: str | None) -> list[Problem]:
+    """What is wrong with the wishes themselves, before any node matters."""
+    problems: list[Problem] = []
+    try:
+        engine = _engines.get(settings["engine"])
+    except ValueError as error:
+        return [Problem("gb10_server_engine", f"{error}.", "the name of a known engine.", "correct the recipe.")]
+    if engine_version and _version(engine_version) < engine.MIN_VERSION:
+        least = ".".join(map(str, engine.MIN_VERSION))
+        problems.append(
+            Problem(
+                "gb10_image_ref",
+                f"the image {settings['image_ref']} holds {settings['engine']} {engine_version}.",
+                f"{least} or newer, the first release that starts ranks on several nodes by itself.",
+                "name a newer image in the recipe.",
+            )
+        )
+    owned = sorted({arg.split("=", 1)[0].replace("_", "-") for arg in settings["args"]} & engine.OWNED_FLAGS)
+    if owned:
+        problems.append(
+            Problem(
+                "gb10_server_args",
+                f"{', '.join(owned)} is given, which the plan and the spec decide.",
+                "only flags that no gb10_* variable stands for.",
+                "take it out, and set the variable for it (docs/variables.md lists them).",
+            )
+        )
+    if not is_loopback(settings["bind"]) and not settings["api_key"]:
+        problems.append(
+            Problem(
+                "gb10_server_bind",
+                f"{settings['bind']} can be reached from other machines and no API key is set.",
+                "an API key, or a loopback address.",
+                "set gb10_server_api_key (keep it in ansible-vault), or leave gb10_server_bind at 127.0.0.1 "
+                "and reach the server through 'ssh -L'.",
+            )
+        )
+    return problems
+
+
+def build(
+    settings: Mapping[str, Any],
+    hosts: Sequence[str],
+    rails: Sequence[Mapping[str, Any]],
+    plan: Mapping[str, Any],
+    model: Mapping[str, Any],
+    engine: Mapping[str, Any],
+    model_paths: Mapping[str, str],
+) -> dict[str, Any]:
+    """The spec of a deployment.
+
+    Args:
+        settings: wishes of recipe and inventory, named as the options of the action ``deployment_spec``.
+        hosts: host names in rank order.
+        rails: pairing of the fabric, rail 0 first; each with ``subnet`` and ``members`` by host.
+        plan: result of ``memory_plan``.
+        model: result of ``model_info`` on the node that holds the model.
+        engine: result of ``engine_info`` on the node that holds the image.
+        model_paths: absolute model directory of each host.
+
+    Returns:
+        A JSON-ready mapping with the keys of the architecture's section "spec"; ``id`` depends on all the rest but
+        ``plan``, which explains ``memory`` and holds measurements that differ from run to run.
+    """
+    knowledge = _engines.get(settings["engine"])
+    spec: dict[str, Any] = {
+        "schema": SCHEMA,
+        "name": settings["name"],
+        "engine": {
+            "name": settings["engine"],
+            "version": engine["version"],
+            "entrypoint": knowledge.ENTRYPOINT,
+            "args": [str(arg) for arg in settings["args"]],
+            "image": {"ref": engine["image"]["ref"], "content": engine["image"]["content"]},
+        },
+        "model": {
+            "id": settings["model_id"],
+            "served_name": settings["served_name"] or settings["model_id"],
+            "digest": model["digest"],
+            "container_path": CONTAINER_MODEL_PATH,
+        },
+        "world_size": len(hosts),
+        "parallel": {"tp": plan["tp"], "pp": len(hosts) // plan["tp"], "ep": False},
+        "rendezvous": {
+            "address": rails[0]["members"][hosts[0]]["address"],
+            "port": settings["rendezvous_port"] or knowledge.RENDEZVOUS_PORT,
+        },
+        "endpoint": {"bind": settings["bind"], "port": settings["port"], "api_key": bool(settings["api_key"])},
+        "memory": {
+            "context_length": plan["context_length"],
+            "max_num_seqs": plan["max_num_seqs"],
+            "max_num_batched_tokens": plan.get("max_num_batched_tokens"),
+            "kv_cache_dtype": plan.get("kv_cache_dtype", "auto"),
+            "kv_cache_bytes": plan["kv_cache_bytes"],
+            "gpu_memory_utilization": plan["gpu_memory_utilization"],
+        },
+        "container": {
+            "gpus": settings["gpus"],
+            "devices": ["/dev/infiniband"] if settings["rdma"] else [],
+            "ulimits": dict(settings["ulimits"]),
+        },
+    }
+    spec["ranks"] = [_rank(spec, settings, number, host, rails, model_paths[host]) for number, host in enumerate(hosts)]
+    spec["id"] = f"{settings['name']}-{_digest(spec)[:12]}"
+    spec["plan"] = dict(plan)
+    return spec
+
+
+def _rank(
+    spec: dict[str, Any],
+    settings: Mapping[str, Any],
+    number: int,
+    host: str,
+    rails: Sequence[Mapping[str, Any]],
+    model_path: str,
+) -> dict[str, Any]:
+    members = [rail["members"][host] for rail in rails]
+    gids = {member["gid_index"] for member in members}
+    rank: dict[str, Any] = {
+        "host": host,
+        "rank": number,
+        "address": members[0]["address"],
+        "socket_ifname": members[0]["netdev"],
+        "hcas": [member["hca"] for member in members] if settings["rdma"] else [],
+        "gid_index": gids.pop() if settings["rdma"] and len(gids) == 1 else None,
+        "model_path": model_path,
+        "container_name": f"gb10-{settings['name']}-rank{number}",
+    }
+    knowledge = _engines.get(settings["engine"])
+    rank["env"] = {
+        **network_env(rank, settings["rdma"]),
+        **knowledge.env(spec, rank),
+        **{key: str(value) for key, value in settings["env"].items()},
+    }
+    rank["argv"] = knowledge.argv(spec, number)
+    return rank
+
+
+def _digest(document: Any) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """The leading numbers of a version: ``0.32.0+cpu`` is (0, 32, 0)."""
+    numbers = []
+    for part in text.split("+", 1)[0].split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if not digits:
+            break
+        numbers.append(int(digits))
+    return tuple(numbers)

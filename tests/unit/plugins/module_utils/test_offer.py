@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+from __future__ import annotations
+
+import os
+import pathlib
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ansible_collections.gb10.serving.plugins.module_utils import _job, _offer, _wire
+
+
+def echo(sock: socket.socket, request: dict[str, Any]) -> None:
+    _wire.send_json(sock, {"you": request["say"]})
+
+
+class Running:
+    def __init__(self, session: pathlib.Path, idle: float = 5, allowed: str = "127.0.0.1") -> None:
+        listener = _offer.listen("127.0.0.1", 0)
+        self.port = listener.getsockname()[1]
+        self.server = _offer.Server(listener, str(session), "token", [allowed], idle, echo)
+        self.why: list[str] = []
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self) -> None:
+        self.why.append(self.server.serve())
+        self.server.listener.close()
+
+
+@pytest.fixture
+def running(tmp_path: pathlib.Path) -> Iterator[Running]:
+    offer = Running(tmp_path)
+    yield offer
+    offer.server.ending = True
+    offer.thread.join(5)
+
+
+def test_several_requests_on_several_connections(running: Running) -> None:
+    with (
+        _wire.connect("127.0.0.1", running.port, "token", 5) as one,
+        _wire.connect("127.0.0.1", running.port, "token", 5) as two,
+    ):
+        for sock, word in ((one, "a"), (two, "b"), (one, "c")):
+            _wire.send_json(sock, {"say": word})
+            assert _wire.read_json(sock) == {"you": word}
+
+
+def test_wrong_token(running: Running) -> None:
+    with pytest.raises(_wire.WireError, match=rf"127\.0\.0\.1 port {running.port}.*token"):
+        _wire.connect("127.0.0.1", running.port, "guess", 5)
+
+
+def test_wrong_peer(tmp_path: pathlib.Path) -> None:
+    offer = Running(tmp_path, allowed="127.0.0.9")
+    with pytest.raises(_wire.WireError, match=r"127\.0\.0\.1 is not one of"):
+        _wire.connect("127.0.0.1", offer.port, "token", 5)
+    offer.server.ending = True
+    offer.thread.join(5)
+
+
+def test_ends_when_idle_but_not_while_somebody_is_connected(tmp_path: pathlib.Path) -> None:
+    offer = Running(tmp_path, idle=0.3)
+    with _wire.connect("127.0.0.1", offer.port, "token", 5):
+        time.sleep(1.2)
+        assert offer.thread.is_alive()
+    offer.thread.join(10)
+    assert offer.why == ["idle"]
+
+
+def test_ends_when_its_folder_is_gone(tmp_path: pathlib.Path) -> None:
+    session = tmp_path / "s"
+    session.mkdir()
+    offer = Running(session)
+    session.rmdir()
+    offer.thread.join(5)
+    assert offer.why == ["withdrawn"]
+
+
+def test_connect_names_a_closed_port() -> None:
+    listener = _offer.listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    listener.close()
+    with pytest.raises(_wire.WireError, match=f"port {port}.*offer still open"):
+        _wire.connect("127.0.0.1", port, "token", 5)
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed"),
+    [
+        ("0.0.0.0", ["10.0.0.1"]),
+        ("::", ["10.0.0.1"]),
+        ("10.0.0.1", []),
+        ("spark-a", ["10.0.0.1"]),
+        ("10.0.0.1", ["all"]),
+    ],
+)
+def test_offers_that_would_be_too_open_are_refused(address: str, allowed: list[str]) -> None:
+    with pytest.raises(_job.JobError):
+        _offer.check_addresses(address, allowed)
+
+
+def test_listen_names_what_cannot_be_bound() -> None:
+    with pytest.raises(_job.JobError, match=r"192\.0\.2\.77 port 0"):
+        _offer.listen("192.0.2.77", 0)
+
+
+def test_detached_offer_from_start_to_withdrawal(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(_offer, "private_dir", lambda prefix: tempfile.mkdtemp(prefix=prefix, dir=tmp_path))
+    offer = _offer.open_offer("127.0.0.1", 0, ["127.0.0.1"], 60, lambda _session: echo)
+    assert os.stat(offer["session"]).st_mode & 0o777 == 0o700
+    with _wire.connect("127.0.0.1", offer["port"], offer["token"], 5) as sock:
+        _wire.send_json(sock, {"say": "x"})
+        assert _wire.read_json(sock) == {"you": "x"}
+        assert _offer.withdraw(offer["session"], check=True) is True
+        assert _offer.withdraw(offer["session"]) is True
+        assert sock.recv(1) == b""
+    assert _offer.withdraw(offer["session"]) is False
+    assert not os.path.exists(offer["session"])
+    with pytest.raises(_wire.WireError):
+        _wire.connect("127.0.0.1", offer["port"], offer["token"], 5)
+
+
+def test_withdraw_takes_only_sessions() -> None:
+    with pytest.raises(_job.JobError, match="not a session"):
+        _offer.withdraw("/etc")

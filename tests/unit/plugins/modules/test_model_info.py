@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ansible_collections.gb10.serving.plugins.module_utils._model import inspect
+from ansible_collections.gb10.serving.plugins.modules import model_info
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+def run(args: dict[str, Any]) -> dict[str, Any]:
+    """The module as a process, as on a node."""
+    done = subprocess.run(
+        [sys.executable, model_info.__file__, json.dumps({"ANSIBLE_MODULE_ARGS": args})],
+        capture_output=True, text=True, check=False, env={"PYTHONPATH": str(ROOT / "collections"), "HOME": "/root"},
+    )  # fmt: skip
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def test_a_model_that_is_not_there_is_an_answer_and_not_a_failure(tmp_path: Path) -> None:
+    answer = run({"path": str(tmp_path / "absent"), "_ansible_check_mode": True})
+    assert (answer.get("failed", False), answer["changed"]) == (False, False)
+    assert answer["model"]["exists"] is False
+    assert str(tmp_path / "absent") in answer["model"]["problems"][0]
+
+
+def test_the_path_is_required() -> None:
+    assert "path" in run({})["msg"]
+
+
+def test_each_result_is_documented(tmp_path: Path) -> None:
+    returned = yaml.safe_load(model_info.RETURN)["model"]["contains"]
+    found = inspect(str(tmp_path))
+    assert set(returned) == set(found)
+    assert set(returned["tensors"]["contains"]) == set(found["tensors"])

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory import plan
+from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.memory_models import (
+    CONFIGS,
+    GIB,
+    TOTAL,
+    model,
+    nodes,
+)
+
+VLLM = {"name": "vllm", "version": "0.33.0"}
+
+# What was seen to serve: model, GiB of weights by rank (None: from the config), nodes, wishes
+SERVED: list[tuple[str, float | None, int, dict[str, Any]]] = [
+    ("qwen3.5-122b-fp8", None, 2, {}),
+    ("qwen3.5-35b", None, 1, {}),
+    ("qwen3.5-122b", 62.65, 1, {"context_length": 262144}),
+    ("qwen3.5-122b", 75.17, 1, {"context_length": 262144, "kv_cache_dtype": "fp8", "speculative_tokens": 1}),
+    ("minimax-m2", 122.0, 2, {"context_length": 196608}),
+    ("qwen3-235b-fp8", 115.28, 2, {"context_length": 40960}),
+    ("glm-4.6-fp8", None, 4, {"context_length": 32768}),
+    ("llama-70b-fp8", None, 1, {"context_length": 8192}),
+    ("llama-70b-fp8", None, 2, {"context_length": 65536}),
+]
+# What was seen to fail for memory, or is known to be too large
+FAILED: list[tuple[str, int]] = [
+    ("qwen3.5-122b-fp8", 1),
+    ("minimax-m2", 2),
+    ("glm-4.6-fp8", 2),
+    ("kimi-k2-fp8", 4),
+    ("deepseek-v3", 4),
+]
+
+
+@pytest.mark.parametrize(("name", "weights", "count", "wishes"), SERVED)
+def test_what_was_served_fits(name: str, weights: float | None, count: int, wishes: dict[str, Any]) -> None:
+    answer = plan(nodes(count), model(name, weights), wishes, VLLM)
+    assert answer["verdict"] in ("fits", "borderline"), answer["reasons"]
+
+
+@pytest.mark.parametrize(("name", "count"), FAILED)
+def test_what_failed_is_refused_for_its_weights(name: str, count: int) -> None:
+    answer = plan(nodes(count), model(name), {"context_length": 8192}, VLLM)
+    assert answer["verdict"] == "refused"
+    assert "The weights do not fit" in answer["reasons"][0]
+    assert answer["ranks"][0]["short_bytes"] > 0
+
+
+def test_the_122b_over_two_nodes() -> None:
+    answer = plan(nodes(2), model("qwen3.5-122b-fp8"), {}, VLLM)
+    rank = answer["ranks"][0]
+    assert rank["weights_bytes"] / GIB == pytest.approx(58.5, abs=0.05)
+    assert (answer["verdict"], answer["tp"], answer["context_length"]) == ("fits", 2, 262144)
+    assert answer["gpu_memory_utilization"] == 0.83
+    assert answer["kv_cache_bytes"] == 37 * GIB
+    assert answer["basis"] == "measured on spark-a"
+    assert answer["weights_source"] == "config.json"
+    assert answer["remedies"] == answer["reasons"] == []
+
+
+def test_the_122b_on_one_node_says_what_would_help() -> None:
+    answer = plan(nodes(1), model("qwen3.5-122b-fp8"), {}, VLLM)
+    assert any("Use 2 nodes (tensor parallel 2)" in remedy for remedy in answer["remedies"])
+    assert "stronger quantisation" in answer["remedies"][-1]
+    assert not any("fp8" in remedy.split(":")[0] for remedy in answer["remedies"]), "a smaller cache cannot help"
+
+
+@pytest.mark.parametrize("name", ["qwen3.5-122b-fp8", "llama-8b", "glm-4.7-flash", "tiny"])
+@pytest.mark.parametrize("wishes", [{}, {"kv_cache_bytes": GIB, "context_length": 1024}, {"overhead_bytes": GIB}])
+def test_each_rank_adds_up(name: str, wishes: dict[str, Any]) -> None:
+    for rank in plan(nodes(2), model(name), wishes, VLLM)["ranks"]:
+        parts = ("weights", "state", "kv", "activation", "graphs", "non_torch", "reserve", "free")
+        assert sum(rank[f"{part}_bytes"] for part in parts) == rank["available_bytes"] + rank["short_bytes"]
+        used = rank["available_bytes"] - rank["free_bytes"] + rank["short_bytes"]
+        assert sum(term["bytes"] for term in rank["terms"]) == used
+        assert all(t["formula"] and t["uncertainty_bytes"] >= 0 for t in rank["terms"])
+
+
+def test_the_settings_follow_the_node_that_has_least() -> None:
+    poor = nodes(2)
+    poor[1]["available_bytes"] = 80 * GIB
+    rich, answer = plan(nodes(2), model("qwen3.5-122b-fp8"), {}, VLLM), plan(poor, model("qwen3.5-122b-fp8"), {}, VLLM)
+    assert rich["kv_cache_bytes"] - answer["kv_cache_bytes"] == 29 * GIB
+    assert answer["basis"] == "measured on spark-b"
+    assert answer["gpu_memory_utilization"] <= (80 - 8) * GIB / TOTAL
+    assert answer["ranks"][0]["free_bytes"] >= 29 * GIB
+
+
+def test_without_measured_memory_a_prior_is_named() -> None:
+    bare: list[dict[str, Any]] = [
+        {"host": "spark-a"},
+        {"host": "spark-b", "available_bytes": None, "total_bytes": None},
+    ]
+    answer = plan(bare, model("qwen3.5-122b-fp8"), {}, VLLM)
+    assert (answer["basis"], answer["verdict"]) == ("prior", "fits")
+    assert answer["ranks"][1]["available_bytes"] == 109 * GIB
+
+
+@pytest.mark.parametrize("available", [70.0, 80.5, 95.3, 109.0, 119.0])
+@pytest.mark.parametrize("reserve", [0, 4 * GIB, 10 * GIB])
+def test_utilisation_leaves_the_reserve(available: float, reserve: int) -> None:
+    answer = plan(nodes(2, available), model("qwen3.5-122b-fp8"), {"reserve_bytes": reserve}, VLLM)
+    share = answer["gpu_memory_utilization"]
+    assert share * TOTAL <= available * GIB - reserve
+    assert share * 200 == pytest.approx(round(share * 200), abs=1e-9)
+    assert answer["kv_cache_bytes"] % (1024**2) == 0
+
+
+def test_utilisation_covers_no_more_than_the_plan_takes_when_the_cache_is_fixed() -> None:
+    answer = plan(nodes(2), model("qwen3.5-122b-fp8"), {"kv_cache_bytes": 4 * GIB}, VLLM)
+    rank = answer["ranks"][0]
+    taken = rank["available_bytes"] - rank["free_bytes"] - rank["reserve_bytes"]
+    assert answer["kv_cache_bytes"] == 4 * GIB
+    assert 0 <= taken / TOTAL - answer["gpu_memory_utilization"] < 0.005
+
+
+def test_the_rehearsal_is_exact() -> None:
+    wishes = {"kv_cache_bytes": 256 * 1024**2, "overhead_bytes": GIB, "context_length": 512}
+    answer = plan(nodes(2), model("tiny", 0.01), wishes, {"name": "vllm", "version": "0.32.0+cpu"})
+    assert (answer["verdict"], answer["kv_tokens_estimate"], answer["max_concurrency_estimate"]) == (
+        "fits",
+        174720,
+        341.25,
+    )
+    assert answer["ranks"][0]["non_torch_bytes"] == GIB
+    assert plan(nodes(1), model("tiny", 0.01), {**wishes, "overhead_bytes": 0}, VLLM)["gpu_memory_utilization"] == 0.005
+
+
+# available GiB, wishes -> the first remedy, and a change that must then make it fit
+TIGHT: list[tuple[float, dict[str, Any], str, dict[str, Any]]] = [
+    (80.0, {"context_length": 131072}, "Set the KV cache dtype to fp8", {"kv_cache_dtype": "fp8"}),
+    (
+        85.0,
+        {"context_length": 131072, "kv_cache_dtype": "fp8", "kv_cache_bytes": GIB},
+        "Set the context length to",
+        {"kv_cache_bytes": 12 * GIB},
+    ),
+    (
+        109.0,
+        {"context_length": 131072, "max_num_batched_tokens": 65536, "kv_cache_bytes": 95 * GIB},
+        "Lower kv_cache_bytes to at most",
+        {"kv_cache_bytes": None},
+    ),
+]
+
+
+@pytest.mark.parametrize(("available", "wishes", "first", "change"), TIGHT)
+def test_a_refusal_names_changes_that_work(
+    available: float, wishes: dict[str, Any], first: str, change: dict[str, Any]
+) -> None:
+    weights = 55.0
+    answer = plan(nodes(1, available), model("llama-8b", weights), wishes, VLLM)
+    assert answer["verdict"] == "refused"
+    assert any(remedy.startswith(first) for remedy in answer["remedies"][:3]), answer["remedies"]
+    again = plan(nodes(1, available), model("llama-8b", weights), {**wishes, **change}, VLLM)
+    assert again["verdict"] != "refused", again["reasons"]
+
+
+def test_the_proposed_context_is_the_longest() -> None:
+    answer = plan(nodes(1), model("llama-8b", 85.0), {}, VLLM)
+    assert answer["verdict"] == "refused"
+    (remedy,) = [r for r in answer["remedies"] if r.startswith("Set the context length to")]
+    length = int(remedy.split(" to ")[1].split(":")[0])
+    assert length % 1024 == 0
+    verdicts = [
+        plan(nodes(1), model("llama-8b", 85.0), {"context_length": n}, VLLM)["verdict"] for n in (length, length + 1024)
+    ]
+    assert verdicts == ["borderline", "refused"]
+
+
+def test_fewer_batched_tokens_are_proposed_when_they_suffice() -> None:
+    wishes = {"max_num_batched_tokens": 65536, "context_length": 8192}
+    answer = plan(nodes(1), model("qwen3.5-122b", 75.0), wishes, VLLM)
+    assert answer["verdict"] == "refused"
+    assert any(r.startswith("Set max_num_batched_tokens to 2048") for r in answer["remedies"])
+    wishes["max_num_batched_tokens"] = 2048
+    assert plan(nodes(1), model("qwen3.5-122b", 75.0), wishes, VLLM)["verdict"] == "fits"
+
+
+def test_less_than_the_noise_is_borderline() -> None:
+    free = plan(nodes(1), model("llama-8b", 60.0), {"context_length": 8192}, VLLM)["slack_bytes"]
+    weights = 60.0 + (free - 2 * GIB) / GIB
+    answer = plan(nodes(1), model("llama-8b", weights), {"context_length": 8192}, VLLM)
+    assert answer["verdict"] == "borderline"
+    assert "Only 2.0 GiB stay on spark-a" in answer["reasons"][0]
+
+
+# nodes, model, wishes -> words of the refusal
+REFUSED: list[tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any], str]] = [
+    ([], model("llama-8b"), {}, "No node is given"),
+    (nodes(2), model("llama-8b"), {"tensor_parallel": 4}, "needs 4 nodes"),
+    (nodes(3), model("llama-8b"), {}, "attention heads (32) must be divisible by tensor parallel size (3)"),
+    (nodes(1), model("llama-8b"), {"context_length": 200000}, "User-specified max_model_len (200000)"),
+    ([{"host": "a", "total_bytes": 0, "available_bytes": 1}], model("llama-8b"), {}, "total_bytes is 0"),
+    ([{"host": "a", "total_bytes": 5, "available_bytes": 9}], model("llama-8b"), {}, "is more than total_bytes"),
+    (nodes(1), model("gpt-oss-20b"), {}, "needs the safetensors headers"),
+    (nodes(1), {**model("gpt-oss-20b", 10), "problems": ["x is truncated."]}, {}, "x is truncated"),
+    (nodes(1), model("llama-8b", index_topk=2048), {}, "sparse attention with an indexer"),
+    (nodes(1), model("llama-8b", 15, num_hidden_layers=None), {}, "num_hidden_layers"),
+    (nodes(1), model("llama-8b", 15, num_attention_heads=0), {}, "num_attention_heads is 0"),
+    (nodes(1), model("llama-8b", 15, head_dim=1.5), {}, "head_dim is 1.5"),
+    (nodes(1), model("llama-8b", 15, layer_types=["full_attention"]), {}, "layer_types names 1 layers"),
+    (nodes(1), {"exists": False, "problems": ["/m does not exist."], "config": {}}, {}, "/m does not exist"),
+    (nodes(1), {}, {}, "config.json is not known"),
+]
+
+
+@pytest.mark.parametrize(("machines", "of", "wishes", "words"), REFUSED)
+def test_bad_input_is_refused_with_a_reason(
+    machines: list[dict[str, Any]], of: dict[str, Any], wishes: dict[str, Any], words: str
+) -> None:
+    answer = plan(machines, of, wishes, VLLM)
+    assert answer["verdict"] == "refused"
+    assert words in " ".join(answer["reasons"])
+    assert answer["remedies"]
+
+
+@pytest.mark.parametrize("key", sorted(CONFIGS["qwen3.5-122b-fp8"]["text_config"]))
+@pytest.mark.parametrize("value", [None, 0, -1, 1.5, "x", [], {}, True, 7])
+def test_no_value_of_a_config_breaks_the_plan(key: str, value: object) -> None:
+    text = {**CONFIGS["qwen3.5-122b-fp8"]["text_config"], key: value}
+    for weights in (None, 110.0):
+        answer = plan(nodes(2), model("qwen3.5-122b-fp8", weights, text_config=text), {}, VLLM)
+        assert answer["verdict"] in ("fits", "borderline", "refused")
+        json.dumps(answer)
+        assert all(size >= 0 for rank in answer["ranks"] for k, size in rank.items() if k.endswith("_bytes"))
+
+
+def test_the_same_question_gets_the_same_answer_and_leaves_its_input_alone() -> None:
+    machines, of = nodes(2), model("qwen3.5-122b-fp8")
+    before = copy.deepcopy((machines, of))
+    assert plan(machines, of, {}, VLLM) == plan(machines, of, {}, VLLM)
+    assert (machines, of) == before
+
+
+def test_a_running_server_keeps_its_plan() -> None:
+    first = plan(nodes(2), model("qwen3.5-122b-fp8"), {}, VLLM)
+    busy = nodes(2, 9.0)
+    assert plan(busy, model("qwen3.5-122b-fp8"), {}, VLLM, first) == {**first, "kept": True}
+    for changed in (
+        plan(busy, model("qwen3.5-122b-fp8"), {"context_length": 4096}, VLLM, first),
+        plan(busy, {**model("qwen3.5-122b-fp8"), "digest": "other"}, {}, VLLM, first),
+        plan(busy, model("qwen3.5-122b-fp8"), {}, {"name": "vllm", "version": "0.34.0"}, first),
+    ):
+        assert (changed["kept"], changed["verdict"]) == (False, "refused")
+
+
+def test_a_refusal_is_not_kept() -> None:
+    refused = plan(nodes(2, 20.0), model("qwen3.5-122b-fp8"), {}, VLLM)
+    assert plan(nodes(2), model("qwen3.5-122b-fp8"), {}, VLLM, refused)["verdict"] == "fits"
+
+
+def test_the_other_engine_takes_its_share_of_what_is_free() -> None:
+    answer = plan(nodes(2), model("qwen3.5-122b-fp8"), {}, {"name": "sglang", "version": "0.5.23"})
+    rank = answer["ranks"][0]
+    used = rank["weights_bytes"] + rank["kv_bytes"] + rank["state_bytes"]
+    assert 0 <= used / rank["available_bytes"] - answer["mem_fraction_static"] < 0.005
+    assert answer["kv_tokens_estimate"] == rank["kv_bytes"] // answer["kv_bytes_per_token"]

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.gb10.serving.plugins.plugin_utils import _report
+
+GIB = 1 << 30
+SPEC = {
+    "id": "main-1",
+    "engine": {"name": "vllm", "version": "0.25.1", "entrypoint": "vllm", "image": {"ref": "x:1"}},
+    "model": {"served_name": "m"},
+    "endpoint": {"bind": "127.0.0.1", "port": 8000},
+    "ranks": [{"host": "a", "rank": 0, "env": {"B": "2", "A": "1"}, "argv": ["serve", "/model"]}],
+}
+RANK = {key: number * GIB for number, (key, _words) in enumerate(_report.TERMS, start=1)}
+FULL: dict[str, Any] = {
+    "name": "main",
+    "outcome": "running",
+    "failure": "",
+    "written_at": "2026-11-30 10:00:00 UTC",
+    "nodes": [
+        {
+            "host": "a",
+            "product": "NVIDIA_DGX_Spark",
+            "driver": "580.159.03",
+            "docker": "28.3",
+            "memory_total_bytes": 130 * GIB,
+            "memory_available_bytes": None,
+        }
+    ],
+    "rails": [
+        {
+            "subnet": "192.168.200.0/24",
+            "members": {
+                "a": {"netdev": "enp1s0f0np0", "hca": "rocep1s0f0", "address": "192.168.200.12", "gid_index": 3}
+            },
+        }
+    ],
+    "plan": {
+        "verdict": "fits",
+        "tp": 2,
+        "world_size": 2,
+        "context_length": 4096,
+        "max_num_seqs": 4,
+        "kv_cache_bytes": 3 * GIB,
+        "basis": "measured on a",
+        "kv_tokens_estimate": 1000,
+        "max_concurrency_estimate": 2.5,
+        "ranks": [{"host": "a", "rank": 0, **RANK}],
+    },
+    "spec": SPEC,
+    "engine_told": {"kv_cache_tokens": 1010.0},
+    "completion": {"prompt": "Hi", "text": "Ho", "seconds": 0.5, "completion_tokens": 2, "tokens_per_second": 4.0},
+    "copies": [{"what": "image", "source": "a", "host": "b", "moved_bytes": 2_000_000_000, "seconds": 4.0}],
+    "stages": [{"stage": "whole run", "seconds": 61.24}],
+}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# Deployment main: running",
+        "| a | NVIDIA_DGX_Spark | 580.159.03 | 28.3 | 130.00 GiB | - |",
+        "| 0 | 192.168.200.0/24 | a | enp1s0f0np0 | rocep1s0f0 | 192.168.200.12 | 3 |",
+        "| weights | 1.00 GiB |",
+        "| KV cache | 3.00 GiB |",
+        "| KV cache, tokens | 1,000 | 1,010 |",
+        "| image | a | b | 2.00 GB | 4.0 s | 500 MB/s |",
+        "| whole run | 61.2 s |",
+        "- answer: 'Ho'",
+        "vllm serve /model",
+    ],
+)
+def test_full_report(line: str) -> None:
+    assert line in _report.markdown(FULL).splitlines()
+
+
+def test_failure_comes_first_and_the_rest_may_be_missing() -> None:
+    bare = {key: FULL[key] for key in ("name", "written_at")} | {"outcome": "failed", "failure": "a: it is red.\n"}
+    text = _report.markdown(bare)
+    assert "a: it is red." in text.split("## ")[1]
+    assert text.count("## ") == 1
+
+
+def test_what_the_engine_did_not_tell_is_left_out() -> None:
+    assert "Plan against engine" not in _report.markdown({**FULL, "engine_told": {}})
+
+
+@pytest.mark.parametrize(("size", "words"), [(127_000_000_000, "127.00 GB"), (43_100_000, "43.1 MB"), (0, "0.0 MB")])
+def test_gigabytes(size: int, words: str) -> None:
+    assert _report.gigabytes(size) == words

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+"""The spec of the reference job on two recorded Sparks: what the recipe promises for rank 0 and rank 1."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.gb10.serving.plugins.plugin_utils import _recipe, _spec
+from ansible_collections.gb10.serving.plugins.plugin_utils._rails import pair_rails
+
+RECIPE = Path(__file__).parents[4] / "playbooks" / "recipes" / "qwen35_122b_fp8.yml"
+
+
+def hca(name: str, netdev: str, address: str | None, gid: int | None) -> dict[str, Any]:
+    up = address is not None
+    return {
+        "name": name,
+        "netdev": netdev,
+        "chip": "0000005e00000001",
+        "port": netdev[-2:],
+        "state": "ACTIVE" if up else "DOWN",
+        "rate_gbps": 200 if up else None,
+        "netdev_mtu": 9000 if up else 1500,
+        "ipv4": f"{address}/24" if up else None,
+        "gid_index": gid,
+    }
+
+
+#: One cable, in port 0 of the first and in port 1 of the second; the second keeps its IPv4 GID at another index.
+SPARKS = {
+    "spark-a": {
+        "hcas": [
+            hca("rocep1s0f0", "enp1s0f0np0", "192.168.200.12", 3),
+            hca("roceP2p1s0f0", "enP2p1s0f0np0", "192.168.201.12", 3),
+            hca("rocep1s0f1", "enp1s0f1np1", None, None),
+            hca("roceP2p1s0f1", "enP2p1s0f1np1", None, None),
+        ]
+    },
+    "spark-b": {
+        "hcas": [
+            hca("rocep1s0f1", "enp1s0f1np1", "192.168.200.13", 5),
+            hca("roceP2p1s0f1", "enP2p1s0f1np1", "192.168.201.13", 5),
+        ]
+    },
+}
+
+PLAN = {
+    "tp": 2,
+    "context_length": 131072,
+    "max_num_seqs": 16,
+    "max_num_batched_tokens": 2048,
+    "kv_cache_dtype": "auto",
+    "kv_cache_bytes": 34 << 30,
+    "gpu_memory_utilization": 0.815,
+}
+ENGINE = {
+    "name": "vllm",
+    "version": "0.25.1",
+    "image": {"ref": "vllm/vllm-openai:v0.25.1-aarch64", "content": "sha256:aa"},
+}
+
+
+def settings(**changes: Any) -> dict[str, Any]:
+    recipe = _recipe.check(yaml.safe_load(RECIPE.read_text()), str(RECIPE))
+    return {
+        "name": "main",
+        "engine": recipe["gb10_server_engine"],
+        "image_ref": recipe["gb10_image_ref"],
+        "model_id": recipe["gb10_model_id"],
+        "served_name": "",
+        "args": recipe["gb10_server_args"],
+        "env": {},
+        "bind": "127.0.0.1",
+        "port": 8000,
+        "api_key": "",
+        "rendezvous_port": 29501,
+        "gpus": "all",
+        "rdma": True,
+        "ulimits": {"memlock": "-1", "stack": "67108864"},
+        **changes,
+    }
+
+
+def build(fabric: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    rails = pair_rails(fabric or SPARKS).as_dict()["rails"]
+    paths = {"spark-a": "/home/ann/models/m", "spark-b": "/home/bob/models/m"}
+    return _spec.build(settings(**changes), list(SPARKS), rails, PLAN, {"digest": "sha256:bb"}, ENGINE, paths)
+
+
+EXPECTED_ARGV = (
+    "serve /model --served-model-name Qwen/Qwen3.5-122B-A10B-FP8 --host 127.0.0.1 --port 8000 --tensor-parallel-size 2 "
+    "--distributed-executor-backend mp --nnodes 2 --node-rank {rank} --master-addr 192.168.200.12 --master-port 29501 "
+    "--max-model-len 131072 --max-num-seqs 16 --max-num-batched-tokens 2048 --kv-cache-memory-bytes 36507222016 "
+    "--gpu-memory-utilization 0.815 --language-model-only --reasoning-parser qwen3 --enable-auto-tool-choice "
+    "--tool-call-parser qwen3_coder --enable-prefix-caching{headless}"
+)
+
+
+def test_argv_of_both_ranks() -> None:
+    ranks = build()["ranks"]
+    assert " ".join(ranks[0]["argv"]) == EXPECTED_ARGV.format(rank=0, headless="")
+    assert " ".join(ranks[1]["argv"]) == EXPECTED_ARGV.format(rank=1, headless=" --headless")
+
+
+@pytest.mark.parametrize(
+    ("rank", "address", "netdev", "hcas", "gid"),
+    [
+        (0, "192.168.200.12", "enp1s0f0np0", "rocep1s0f0,roceP2p1s0f0", "3"),
+        (1, "192.168.200.13", "enp1s0f1np1", "rocep1s0f1,roceP2p1s0f1", "5"),
+    ],
+)
+def test_env_is_each_ranks_own(rank: int, address: str, netdev: str, hcas: str, gid: str) -> None:
+    assert build()["ranks"][rank]["env"] == {
+        "NCCL_SOCKET_IFNAME": f"={netdev}",
+        "GLOO_SOCKET_IFNAME": netdev,
+        "TP_SOCKET_IFNAME": netdev,
+        "NCCL_IB_HCA": f"={hcas}",
+        "NCCL_IB_GID_INDEX": gid,
+        "NCCL_IB_MERGE_NICS": "1",
+        "VLLM_HOST_IP": address,
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+
+
+def test_container_gets_gpu_and_rdma_devices() -> None:
+    assert build()["container"] == {
+        "gpus": "all",
+        "devices": ["/dev/infiniband"],
+        "ulimits": {"memlock": "-1", "stack": "67108864"},
+    }
+
+
+def test_without_rdma_there_are_neither_devices_nor_hcas() -> None:
+    spec = build(rdma=False)
+    env = spec["ranks"][0]["env"]
+    assert spec["container"]["devices"] == []
+    assert env["NCCL_IB_DISABLE"] == "1"
+    assert "NCCL_IB_HCA" not in env
+
+
+def test_gid_index_is_left_to_nccl_when_the_rails_of_a_node_differ() -> None:
+    fabric = {host: {"hcas": [dict(entry) for entry in found["hcas"]]} for host, found in SPARKS.items()}
+    fabric["spark-b"]["hcas"][1]["gid_index"] = 4
+    ranks = build(fabric)["ranks"]
+    assert "NCCL_IB_GID_INDEX" not in ranks[1]["env"]
+    assert ranks[0]["env"]["NCCL_IB_GID_INDEX"] == "3"
+
+
+def test_model_path_may_differ_and_container_path_may_not() -> None:
+    spec = build()
+    assert [rank["model_path"] for rank in spec["ranks"]] == ["/home/ann/models/m", "/home/bob/models/m"]
+    assert spec["model"]["container_path"] == "/model"
+
+
+def test_id_follows_content() -> None:
+    assert build()["id"] == build()["id"]
+    assert build()["id"] != build(port=8001)["id"]
+    assert build()["id"].startswith("main-")
+
+
+def test_key_never_enters_the_spec() -> None:
+    assert "s3cret" not in str(build(api_key="s3cret", bind="0.0.0.0"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "version", "where"),
+    [
+        ({"args": ["--master-addr", "10.0.0.1"]}, "0.25.1", "gb10_server_args"),
+        ({"args": ["--max_model_len=4096"]}, "0.25.1", "gb10_server_args"),
+        ({"bind": "0.0.0.0"}, "0.25.1", "gb10_server_bind"),
+        ({}, "0.11.0", "gb10_image_ref"),
+        ({"engine": "vlm"}, None, "gb10_server_engine"),
+    ],
+)
+def test_wishes_that_are_refused(changes: dict[str, Any], version: str | None, where: str) -> None:
+    problems = _spec.check_settings(settings(**changes), version)
+    assert [problem.where for problem in problems] == [where]
+
+
+@pytest.mark.parametrize(
+    ("changes", "version"),
+    [({}, "0.25.1"), ({"bind": "::1"}, "0.11.1"), ({"bind": "10.0.0.5", "api_key": "k"}, "0.32.0+cpu"), ({}, None)],
+)
+def test_wishes_that_are_granted(changes: dict[str, Any], version: str | None) -> None:
+    assert _spec.check_settings(settings(**changes), version) == []
