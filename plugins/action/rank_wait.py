@@ -150,8 +150,10 @@ class Watch:
         if first is not None:
             return outcome
         shown = "\n".join(f"    {line}" for line in outcome["log"]) or "    (it printed nothing)"
+        cause = _watch.evidence(self.engine, self.look.lines)
+        named = f" It said: {cause}." if cause else ""
         msg = (
-            f"{self.rank['host']}: rank {self.rank['rank']} did not start: {reason}. Its last lines:\n{shown}\n"
+            f"{self.rank['host']}: rank {self.rank['rank']} did not start: {reason}.{named} Its last lines:\n{shown}\n"
             "Expected: every rank running until rank 0 answers. Next step: mend what the lines name, then deploy again."
         )
         return {**outcome, "failed": True, "msg": msg}

@@ -134,7 +134,8 @@ def build(
     }
     spec["ranks"] = [_rank(spec, settings, number, host, rails, model_paths[host]) for number, host in enumerate(hosts)]
     spec["id"] = f"{settings['name']}-{_digest(spec)[:12]}"
-    spec["plan"] = dict(plan)
+    # Whether it was kept says something of this run, not of the deployment.
+    spec["plan"] = {key: value for key, value in plan.items() if key != "kept"}
     return spec
 
 

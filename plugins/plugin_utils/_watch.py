@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
 #: Between the state and the log in the answer of COMMAND; never part of a log line.
 SEPARATOR = "--- gb10 log ---"
+
+#: ``SomeError: what is wrong``, as Python ends a traceback, or an argument parser's complaint.
+ERROR_NAME = re.compile(r"\b(\w*(?:Error|Exception)|error): \S")
 
 #: Lines of a dead rank that are shown.
 SHOWN_LINES = 25
@@ -70,6 +74,14 @@ def death(look: Look, container: str) -> str:
     if look.oom_killed:
         return f"container {container} was killed for lack of memory (exit code {look.exit_code})"
     return f"container {container} ended with exit code {look.exit_code}"
+
+
+def evidence(engine: ModuleType, lines: Sequence[str]) -> str | None:
+    """The line that most likely names the cause: the last one with an error's name that is not a generic one."""
+    for line in reversed(lines):
+        if ERROR_NAME.search(line) and not any(generic in line for generic in engine.GENERIC_ERRORS):
+            return line.strip()
+    return None
 
 
 def told(engine: ModuleType, lines: Sequence[str]) -> dict[str, float]:

@@ -65,7 +65,7 @@ def strip(path: Path) -> int:
         entry_size, entries = struct.unpack_from("<HH", header, 54)
         file.seek(table)
         segments = file.read(entry_size * entries)
-        end = table + len(segments)
+        end: int = table + len(segments)
         for index in range(entries):
             offset, size = struct.unpack_from("<8xQ16xQ", segments, index * entry_size)
             end = max(end, offset + size)

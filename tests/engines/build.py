@@ -13,6 +13,7 @@ GB10_TORCH_INDEX_URL names a package index that has torch's CPU builds, where pi
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import os
 import platform
@@ -74,6 +75,15 @@ class BuildError(Exception):
 
 
 @contextmanager
+def only_one() -> Iterator[None]:
+    """Two builds at a time would write the same files; the second one waits and finds everything done."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
 def step(name: str) -> Iterator[None]:
     print(f"engine image | {name} ...", flush=True)
     start = time.monotonic()
@@ -124,8 +134,8 @@ def python_packages(work: Path, site: Path) -> None:
         if "No matching distribution found for torch" not in str(error):
             raise
         raise BuildError(
-            f"{error}\npip knows no CPU build of torch, and the CUDA build is gigabytes larger. Set GB10_TORCH_INDEX_URL"
-            " to an index that has it, or PIP_FIND_LINKS to a directory that holds the wheel."
+            f"{error}\npip found no CPU build of torch, and the CUDA build is gigabytes larger. Set"
+            " GB10_TORCH_INDEX_URL to an index that has it, or PIP_FIND_LINKS to a directory that holds the wheel."
         ) from error
     _trim.drop(site)
     _trim.strip_all(site)
@@ -211,7 +221,8 @@ def main() -> int:
         if load and loaded_digest() == digest:
             print(f"engine image | {TAG} is there already")
             return 0
-        archive = image_archive(digest)
+        with only_one():
+            archive = image_archive(digest)
         if load:
             with step("docker load"):
                 run(["docker", "load", "--quiet", "--input", str(archive)], archive.with_name("load.log"))

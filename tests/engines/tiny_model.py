@@ -75,7 +75,7 @@ class Tensor(NamedTuple):
     fill: str  # "noise", "head" or a number
 
     @property
-    def count(self) -> int:
+    def elements(self) -> int:
         total = 1
         for size in self.shape:
             total *= size
@@ -83,7 +83,7 @@ class Tensor(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        return self.count * (2 if self.dtype == "BF16" else 4)
+        return self.elements * (2 if self.dtype == "BF16" else 4)
 
 
 def tensors(config: dict[str, Any] = CONFIG) -> Iterator[Tensor]:
@@ -141,14 +141,14 @@ def _experts(layer: str, config: dict[str, Any]) -> Iterator[Tensor]:
 def content(tensor: Tensor) -> bytes:
     """The bytes of one tensor, from a hash of its name."""
     if tensor.fill in ("noise", "head"):
-        data = _noise(tensor.name, tensor.count, exponent=0x3C if tensor.fill == "noise" else 0x3E)
+        data = _noise(tensor.name, tensor.elements, exponent=0x3C if tensor.fill == "noise" else 0x3E)
         if tensor.fill == "noise":
             return data
         row = tensor.nbytes // tensor.shape[0]
-        readable = [token.isascii() and token.isalpha() or token == "Ġ" for token in vocabulary()]
+        readable = [(token.isascii() and token.isalpha()) or token == "Ġ" for token in vocabulary()]
         return b"".join(data[i * row : (i + 1) * row] if ok else bytes(row) for i, ok in enumerate(readable))
     packed = struct.pack("<f", float(tensor.fill))
-    return (packed[2:] if tensor.dtype == "BF16" else packed) * tensor.count
+    return (packed[2:] if tensor.dtype == "BF16" else packed) * tensor.elements
 
 
 def _noise(seed: str, count: int, exponent: int) -> bytes:

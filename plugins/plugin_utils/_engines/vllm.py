@@ -52,6 +52,14 @@ MILESTONES = (
     (READY_LINE, "ready"),
 )
 
+#: Lines that name an error but never its cause.
+GENERIC_ERRORS = (
+    "Engine core initialization failed",
+    "WorkerProc initialization failed",
+    "WorkerProc failed to start",
+    "EngineCore failed to start",
+)
+
 #: What the engine says of itself during a start: name -> pattern whose first group is a number.
 TOLD = {
     "weights_gib": re.compile(r"Model loading took ([\d.]+) GiB"),

@@ -100,7 +100,9 @@ def test_no_host_in_the_group(deploy: Deploy) -> None:
 
 
 def test_one_host(deploy: Deploy) -> None:
-    deploy.refused("spark-x", "only host in group 'sparks'", hosts={"spark-x": {"ansible_host": "192.0.2.1"}}, only=True)
+    deploy.refused(
+        "spark-x", "only host in group 'sparks'", hosts={"spark-x": {"ansible_host": "192.0.2.1"}}, only=True
+    )
 
 
 def test_two_hosts_with_one_management_address(deploy: Deploy) -> None:
@@ -115,9 +117,7 @@ def test_two_hosts_with_one_fabric_address(deploy: Deploy) -> None:
         f"{copy}/sys | xargs sed -i -E 's/(192.168.20[01]).12/\\1.11/g; s/(c0a8:c[89])0c/\\10b/g'"
     )
     with wrong(OTHER, make, f"rm -rf {copy}"):
-        deploy.refused(
-            "192.168.200.11 is on", HEAD, OTHER, "another address", hosts={OTHER: {"gb10_sysroot": copy}}
-        )
+        deploy.refused("192.168.200.11 is on", HEAD, OTHER, "another address", hosts={OTHER: {"gb10_sysroot": copy}})
 
 
 def test_unreachable_host(deploy: Deploy) -> None:
@@ -126,7 +126,9 @@ def test_unreachable_host(deploy: Deploy) -> None:
 
 
 def test_no_python(deploy: Deploy) -> None:
-    deploy.refused(OTHER, "Python", "apt install python3", hosts={OTHER: {"ansible_python_interpreter": "/nowhere/python3"}})
+    deploy.refused(
+        OTHER, "Python", "apt install python3", hosts={OTHER: {"ansible_python_interpreter": "/nowhere/python3"}}
+    )
 
 
 def test_model_without_config(deploy: Deploy) -> None:

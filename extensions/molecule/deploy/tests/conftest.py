@@ -23,7 +23,14 @@ def status(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The JSON that the playbook status.yml writes."""
     output = tmp_path_factory.mktemp("status") / "status.json"
     subprocess.run(
-        ["ansible-playbook", "playbooks/status.yml", "-i", "inventories/rehearsal", "-e", f"gb10_status_output={output}"],
+        [
+            "ansible-playbook",
+            "playbooks/status.yml",
+            "-i",
+            "inventories/rehearsal",
+            "-e",
+            f"gb10_status_output={output}",
+        ],
         cwd=ROOT,
         env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")},
         check=True,

@@ -49,7 +49,7 @@ SPARKS = {
     },
 }
 
-PLAN = {
+PLAN: dict[str, Any] = {
     "tp": 2,
     "context_length": 131072,
     "max_num_seqs": 16,
@@ -163,6 +163,12 @@ def test_id_follows_content() -> None:
     assert build()["id"] == build()["id"]
     assert build()["id"] != build(port=8001)["id"]
     assert build()["id"].startswith("main-")
+
+
+def test_a_plan_that_was_kept_makes_the_same_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = build()
+    monkeypatch.setitem(PLAN, "kept", True)
+    assert build() == before
 
 
 def test_key_never_enters_the_spec() -> None:

@@ -70,3 +70,15 @@ def test_phase_never_goes_back() -> None:
 
 def test_numbers_that_the_engine_tells() -> None:
     assert _watch.told(vllm, START) == {"kv_cache_tokens": 174720, "max_concurrency": 341.25}
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["(Worker pid=9) ERROR ValueError: heads % 3", "RuntimeError: Engine core initialization failed. See"], 0),
+        (["vllm: error: unrecognized arguments: --x", "  usage"], 0),
+        (["INFO all is well", "WARNING error_prob=0.1"], None),
+    ],
+)
+def test_evidence_is_not_the_generic_line(lines: list[str], expected: int | None) -> None:
+    assert _watch.evidence(vllm, lines) == (None if expected is None else lines[expected])
