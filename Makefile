@@ -83,7 +83,7 @@ gate-reuse:
 	@$(GATE) reuse reuse lint --lines
 
 molecule: env ## deploy, break and repair on rehearsal nodes (molecule scenario `deploy`)
-	@cd extensions && molecule test --all --report
+	@molecule test --all --report
 
 format: env ## let ruff write the layout of the Python files and mend what it can
 	@ruff format . && ruff check --fix .

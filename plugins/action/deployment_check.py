@@ -96,7 +96,7 @@ class ActionModule(ActionBase):
         images = {host: _hostvars.read(task_vars, host, "__gb10_image")["engine"]["image"] for host in hosts}
         models = {host: _hostvars.read(task_vars, host, "__gb10_model")["model"] for host in hosts}
         image_source, problems = _checks.check_image(args["image"], images, facts)
-        model_source, model_problems = _checks.check_model(models, facts)
+        model_source, model_problems = _checks.check_model(models)
         problems += model_problems
         if image_source is None or model_source is None or problems:
             return problems, {}

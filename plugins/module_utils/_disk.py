@@ -22,17 +22,22 @@ def head_room(size: int) -> int:
     return max(size // 10, 2 * GIB)
 
 
+def free_bytes(path: str) -> int:
+    """What a user may still write where this path is or would be."""
+    stat = os.statvfs(nearest_existing(path))
+    return stat.f_bavail * stat.f_frsize
+
+
 def lack_of_space(path: str, size: int, free: int | None = None, host: str | None = None) -> str | None:
     """Why a copy of this size must not begin, or None."""
-    place = nearest_existing(path)
     if free is None:
-        stat = os.statvfs(place)
-        free = stat.f_bavail * stat.f_frsize
+        path = nearest_existing(path)
+        free = free_bytes(path)
     need = size + head_room(size)
     if free >= need:
         return None
     return (
-        f"Not enough disk space on {host or socket.gethostname()} at {place}: {free / 1e9:.1f} GB are free, "
+        f"Not enough disk space on {host or socket.gethostname()} at {path}: {free / 1e9:.1f} GB are free, "
         f"{need / 1e9:.1f} GB are needed "
         f"({size / 1e9:.1f} GB to write and {head_room(size) / 1e9:.1f} GB head-room). Free space there, or choose "
         "another path, and run again."

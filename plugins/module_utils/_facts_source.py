@@ -38,7 +38,8 @@ def run(argv: list[str], seconds: float = COMMAND_SECONDS) -> Output:
     if program is None:
         return Output("", 127, f"the command {argv[0]} is not installed")
     try:
-        done = subprocess.run(  # pylint: disable=subprocess-run-check
+        # Not run_command: it has no time limit, and a docker or nvidia-smi that hangs must not hang the probe.
+        done = subprocess.run(  # pylint: disable=ansible-bad-function,subprocess-run-check
             [program] + argv[1:],
             stdin=subprocess.DEVNULL,
             capture_output=True,

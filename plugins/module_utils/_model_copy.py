@@ -105,7 +105,7 @@ class Puller:
             todo.put(name)
         threads = [
             threading.Thread(target=self._worker, args=(staging, sizes, todo), daemon=True)
-            for _ in range(min(self.streams, len(sizes)))
+            for _number in range(min(self.streams, len(sizes)))
         ]
         for thread in threads:
             thread.start()

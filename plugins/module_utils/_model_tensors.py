@@ -28,7 +28,7 @@ _RULES: tuple[tuple[str, str], ...] = (
 _COMPILED = tuple((name, re.compile(pattern)) for name, pattern in _RULES)
 _WITHOUT_DIGITS = str.maketrans("", "", "0123456789")
 
-CLASSES = (*dict.fromkeys(name for name, _ in _RULES), "other")
+CLASSES = (*dict.fromkeys(name for name, _pattern in _RULES), "other")
 
 
 @lru_cache(maxsize=4096)

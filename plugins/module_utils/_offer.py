@@ -121,7 +121,7 @@ class Server:
 
 def sweep() -> None:
     """Removes what offers left that were killed: folders of this user whose lock nobody holds."""
-    for base in {"/run", tempfile.gettempdir()}:
+    for base in sorted({"/run", tempfile.gettempdir()}):
         with contextlib.suppress(OSError):
             for entry in os.scandir(base):
                 if (

@@ -108,8 +108,14 @@ def _check(shard: Shard, header: dict[str, object], data_start: int) -> None:
             dtype = entry["dtype"]  # type: ignore[index]
             shape = entry["shape"]  # type: ignore[index]
             begin, end = entry["data_offsets"]  # type: ignore[index]
-            numbers = type(begin) is int and type(end) is int and isinstance(shape, list)
-            if not numbers or begin < 0 or (shape and min(shape) < 0) or not isinstance(dtype, str):
+            numbers = all(isinstance(at, int) and not isinstance(at, bool) for at in (begin, end))
+            if (
+                not numbers
+                or not isinstance(shape, list)
+                or begin < 0
+                or (shape and min(shape) < 0)
+                or not isinstance(dtype, str)
+            ):
                 raise ValueError("a value has the wrong type or is negative")
         except (KeyError, TypeError, ValueError) as exc:
             shard.problems.append(

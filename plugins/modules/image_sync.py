@@ -31,7 +31,7 @@ options:
     type: str
   content:
     description:
-      - Content identity as RV(gb10.serving.engine_info#module:engine.image.content) gives it on the source.
+      - Content identity as RV(gb10.serving.engine_info#module:engine) gives it on the source.
       - Needed with O(state=present).
     type: str
   architecture:

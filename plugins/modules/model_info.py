@@ -140,6 +140,11 @@ model:
           type: dict
           returned: always
           sample: {BF16: 4294967296, F8_E4M3: 120259084288}
+    free_bytes:
+      description: Free space of the filesystem where the directory is or would be.
+      type: int
+      returned: always
+      sample: 3200000000000
     digest:
       description:
         - Identity of the model, from file names, sizes, safetensors headers and the content of small text files.
@@ -151,6 +156,7 @@ model:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.gb10.serving.plugins.module_utils import _disk
 from ansible_collections.gb10.serving.plugins.module_utils._model import inspect
 
 
@@ -159,7 +165,8 @@ def main() -> None:
         argument_spec={"path": {"type": "path", "required": True}},
         supports_check_mode=True,
     )
-    module.exit_json(changed=False, model=inspect(module.params["path"]))
+    path = module.params["path"]
+    module.exit_json(changed=False, model={**inspect(path), "free_bytes": _disk.free_bytes(path)})
 
 
 if __name__ == "__main__":

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.module_utils._disk import lack_of_space
+
 from ._problems import Problem
 
-#: Room kept free beside an image or a model that is about to arrive: 10 %, and never less than 2 GiB.
-HEADROOM_SHARE = 0.10
-HEADROOM_BYTES = 2 << 30
+#: docker load needs the image twice for a while: what it unpacks from, and what it unpacks.
+IMAGE_COPIES = 2
 
 #: A machine's name of itself, as docker repeats it, to the name that images carry.
 ARCHITECTURES = {"aarch64": "arm64", "x86_64": "amd64"}
@@ -141,7 +142,7 @@ _PORT_VARIABLES = {"endpoint": "gb10_server_port", "rendezvous": "gb10_server_re
 
 def check_image(
     ref: str, images: Mapping[str, Mapping[str, Any]], facts: Mapping[str, Mapping[str, Any]]
-) -> tuple[str | None, list[Problem]]:
+) -> tuple[str | None, list[Problem | str]]:
     """The host that the image is taken from (the first in rank order that has it), and what is wrong with it."""
     source = next((host for host, image in images.items() if image["present"]), None)
     if source is None:
@@ -166,18 +167,15 @@ def check_image(
                 "or name another image in gb10_image_ref.",
             )
         ]
-    needed = image["size_bytes"]
-    receivers = [host for host, other in images.items() if other.get("content") != image["content"]]
-    return source, [
-        problem
-        for host in receivers
-        for problem in _room(host, facts[host]["docker"]["root_dir"], facts[host]["docker"]["root_free_bytes"], needed)
+    problems = [
+        lack_of_space(docker["root_dir"], image["size_bytes"] * IMAGE_COPIES, docker["root_free_bytes"], host)
+        for host, other in images.items()
+        if other.get("content") != image["content"] and (docker := facts[host]["docker"])
     ]
+    return source, [problem for problem in problems if problem]
 
 
-def check_model(
-    models: Mapping[str, Mapping[str, Any]], facts: Mapping[str, Mapping[str, Any]]
-) -> tuple[str | None, list[Problem]]:
+def check_model(models: Mapping[str, Mapping[str, Any]]) -> tuple[str | None, list[Problem | str]]:
     """The host that the model is taken from (the first in rank order where it is complete), and what is wrong."""
     source = next((host for host, model in models.items() if model["complete"]), None)
     if source is None:
@@ -192,29 +190,13 @@ def check_model(
                 "stopped), or point gb10_model_dir at the right directory.",
             )
         ]
-    needed = models[source]["total_bytes"]
     problems = []
     for host, model in models.items():
         if model["digest"] != models[source]["digest"]:
-            there = sum(entry["size"] for entry in model.get("files", []))
-            store = next((item for item in facts[host]["storage"] if item["path"] == model["path"]), None)
-            if store is not None:
-                problems += _room(host, model["path"], store["free_bytes"], max(needed - there, 0))
-    return source, problems
-
-
-def _room(host: str, path: str, free: int | None, needed: int) -> list[Problem]:
-    wanted = needed + max(int(needed * HEADROOM_SHARE), HEADROOM_BYTES) if needed else 0
-    if free is None or free >= wanted:
-        return []
-    return [
-        Problem(
-            host,
-            f"{free / 1e9:.1f} GB are free for {path}.",
-            f"{wanted / 1e9:.1f} GB: {needed / 1e9:.1f} GB to come and some room to spare.",
-            f"free space on {host} ('sudo docker image prune', old models), or choose another place.",
-        )
-    ]
+            there = sum(entry["size"] for entry in model["files"])
+            to_come = max(models[source]["total_bytes"] - there, 0)
+            problems.append(lack_of_space(model["path"], to_come, model["free_bytes"], host))
+    return source, [problem for problem in problems if problem]
 
 
 def _shared(values: Mapping[str, str]) -> dict[str, list[str]]:

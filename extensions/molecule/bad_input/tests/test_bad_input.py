@@ -37,8 +37,11 @@ def shell(host: str, script: str) -> str:
 
 def changed_on_nodes() -> str:
     """What a deploy would change on a node: containers, releases, image of the receiver, its model directory."""
-    listing = "docker ps -aq; docker images -q; ls -laR /opt/gb10-serving 2>/dev/null; find /home/spark/models | sort"
-    return shell("sparks", listing)
+    listing = (
+        "docker ps -aq | sort; docker images -q | sort; find /opt/gb10-serving /home/spark/models -type f "
+        "-printf '%p %s %T@\\n' 2>/dev/null | grep -v /.cache | sort"
+    )
+    return shell(HEAD, listing) + shell(OTHER, listing)
 
 
 class Deploy:
@@ -48,7 +51,7 @@ class Deploy:
         self.tmp_path = tmp_path
 
     def refused(self, *words: str, hosts: dict[str, Any] | None = None, only: bool = False, **extra: Any) -> str:
-        """Deploy must fail with every one of the words and without a change. ``hosts`` adds or replaces host variables."""
+        """Deploy must fail with every one of the words and without a change. ``hosts`` adds or replaces host vars."""
         inventories = [] if only else ["-i", str(REHEARSAL)]
         if hosts is not None:
             path = self.tmp_path / "wrong.json"
@@ -122,7 +125,7 @@ def test_two_hosts_with_one_fabric_address(deploy: Deploy) -> None:
 
 def test_unreachable_host(deploy: Deploy) -> None:
     hosts = {OTHER: {"ansible_host": "172.30.77.99", "ansible_ssh_extra_args": "-o ConnectTimeout=2"}}
-    deploy.refused("UNREACHABLE", OTHER, "172.30.77.99", "Next step", hosts=hosts)
+    deploy.refused("UNREACHABLE", OTHER, "172.30.77.99", "Next:", hosts=hosts)
 
 
 def test_no_python(deploy: Deploy) -> None:
@@ -137,7 +140,7 @@ def test_model_without_config(deploy: Deploy) -> None:
 
 
 def test_model_with_a_missing_shard(deploy: Deploy) -> None:
-    shard = shell(HEAD, f"ls {MODEL} | grep -m1 safetensors$").split()[-1]
+    shard = next(name for name in shell(HEAD, f"ls -1 {MODEL}").split() if name.endswith(".safetensors"))
     with wrong(HEAD, f"mv {MODEL}/{shard} /tmp/{shard}", f"mv /tmp/{shard} {MODEL}/{shard}"):
         deploy.refused(HEAD, shard, "Next step:")
 
@@ -155,12 +158,12 @@ def test_docker_not_running(deploy: Deploy) -> None:
 def test_disk_too_small(deploy: Deploy) -> None:
     make = "mkdir -p /home/spark/models && mount -t tmpfs -o size=8m,uid=1000,gid=1000 tmpfs /home/spark/models"
     with wrong(OTHER, make, "umount /home/spark/models"):
-        deploy.refused(f"{OTHER}: 0.0 GB are free for {MODEL}", "free space")
+        deploy.refused(f"Not enough disk space on {OTHER} at {MODEL}: 0.0 GB are free", "Free space")
 
 
 def test_port_in_use(deploy: Deploy) -> None:
-    make = "setsid python3 -m http.server 8000 --bind 127.0.0.1 >/dev/null 2>&1 </dev/null & sleep 1"
-    with wrong(HEAD, make, "pkill -f 'http.server 8000'"):
+    make = "python3 -m http.server 8000 --bind 127.0.0.1 >/dev/null 2>&1 </dev/null & echo $! >/tmp/server.pid; sleep 1"
+    with wrong(HEAD, make, "kill $(cat /tmp/server.pid); rm /tmp/server.pid"):
         deploy.refused(f"{HEAD}: TCP port 8000 (endpoint) is in use", "gb10_server_port")
 
 

@@ -254,4 +254,4 @@ def test_head_room(tmp_path: pathlib.Path, size: int, free: int, fits: bool) -> 
     problem = _disk.lack_of_space(str(tmp_path / "not" / "there"), size, free, "spark-b")
     assert (problem is None) is fits
     if problem:
-        assert f"spark-b at {tmp_path}:" in problem and "head-room" in problem
+        assert f"spark-b at {tmp_path}/not/there:" in problem and "head-room" in problem

@@ -2,7 +2,6 @@
 # Copyright (c) 2026 gb10.serving contributors
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
@@ -27,7 +26,6 @@ def fact(**changes: Any) -> dict[str, Any]:
             "root_free_bytes": 500 * GB,
         },
         "network": {"listening_tcp_ports": [22]},
-        "storage": [{"path": "/models/m", "free_bytes": 500 * GB}],
     }
     for path, value in changes.items():
         target = found
@@ -93,7 +91,12 @@ GONE = {"present": False, "content": None, "architecture": None, "size_bytes": N
         ({"a": GONE, "b": HERE}, fact(), "b", None),
         ({"a": GONE, "b": GONE}, fact(), None, "no node has the image 'x:1'"),
         ({"a": {**HERE, "architecture": "amd64"}, "b": GONE}, fact(), "a", "is for amd64"),
-        ({"a": HERE, "b": GONE}, fact(docker__root_free_bytes=21 * GB), "a", "b: 21.0 GB are free"),
+        (
+            {"a": HERE, "b": GONE},
+            fact(docker__root_free_bytes=43 * GB),
+            "a",
+            "on b at /var/lib/docker: 43.0 GB",
+        ),
         ({"a": HERE, "b": HERE}, fact(docker__root_free_bytes=0), "a", None),
     ],
 )
@@ -119,16 +122,14 @@ EMPTY = {**WHOLE, "exists": False, "complete": False, "problems": ["It does not 
     ("models", "free", "source", "words"),
     [
         ({"a": WHOLE, "b": EMPTY}, 500 * GB, "a", None),
-        ({"a": WHOLE, "b": EMPTY}, 130 * GB, "a", "b: 130.0 GB are free for /models/m"),
+        ({"a": WHOLE, "b": EMPTY}, 130 * GB, "a", "on b at /models/m: 130.0 GB are free, 139.7 GB are needed"),
         ({"a": WHOLE, "b": {**EMPTY, "files": [{"name": "w", "size": 100 * GB}]}}, 130 * GB, "a", None),
         ({"a": EMPTY, "b": EMPTY}, 500 * GB, None, "a: no node has a complete model; /models/m: It does not exist."),
         ({"a": EMPTY, "b": WHOLE}, 500 * GB, "b", None),
     ],
 )
 def test_model(models: dict[str, Any], free: int, source: str | None, words: str | None) -> None:
-    second = fact()
-    second["storage"][0]["free_bytes"] = free
-    found, problems = _checks.check_model(copy.deepcopy(models), {"a": fact(), "b": second})
+    found, problems = _checks.check_model({host: {**model, "free_bytes": free} for host, model in models.items()})
     assert found == source
     assert [str(words) in str(problem) for problem in problems] == ([True] if words else [])
 
