@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ansible import context
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.gb10.serving.plugins.plugin_utils import _checks, _hostvars
+from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.gb10.serving.plugins.plugin_utils._problems import Problem, message
 from ansible_collections.gb10.serving.plugins.plugin_utils._rails import pair_rails
 
@@ -24,31 +24,24 @@ HELD = ("weights_bytes", "state_bytes", "kv_bytes", "activation_bytes", "graphs_
 Answer = tuple[Sequence[Problem | str], dict[str, Any]]
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """Asks one set of questions about all hosts at once and answers with every problem in one message."""
 
-    TRANSFERS_FILES = False
-    _requires_connection = False
-    _supports_check_mode = True
+    SPEC: ClassVar = {
+        "about": {"type": "str", "required": True, "choices": ["inventory", "nodes", "fabric", "sources"]},
+        "gpus": {"type": "str", "default": ""},
+        "ports": {"type": "dict", "default": {}},
+        "image": {"type": "str"},
+    }
+    REQUIRED_IF: ClassVar = [("about", "sources", ["image"])]
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        task_vars = task_vars or {}
-        result = super().run(tmp, task_vars)
-        _validation, args = self.validate_argument_spec(
-            argument_spec={
-                "about": {"type": "str", "required": True, "choices": ["inventory", "nodes", "fabric", "sources"]},
-                "gpus": {"type": "str", "default": ""},
-                "ports": {"type": "dict", "default": {}},
-                "image": {"type": "str"},
-            },
-            required_if=[("about", "sources", ["image"])],
-        )
+    def answer(self, args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         ask: Callable[[dict[str, Any], dict[str, Any]], Answer] = getattr(self, f"_{args['about']}")
         problems, answer = ask(args, task_vars)
-        result.update(changed=False, started_at=time.time(), **answer)
+        answer["started_at"] = time.time()
         if problems:
-            result.update(failed=True, msg=message(problems))
-        return result
+            answer.update(failed=True, msg=message(problems))
+        return answer
 
     def _inventory(self, _args: dict[str, Any], task_vars: dict[str, Any]) -> Answer:
         hosts = list(task_vars["groups"].get(_hostvars.GROUP, []))

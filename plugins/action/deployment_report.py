@@ -7,38 +7,31 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ansible import constants
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.gb10.serving.plugins.plugin_utils import _hostvars, _report
+from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action import ControllerAction
 
 display = Display()
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """Gathers what the roles registered on each host and writes it once as JSON and once as Markdown."""
 
-    TRANSFERS_FILES = False
-    _requires_connection = False
-    _supports_check_mode = True
+    SPEC: ClassVar = {
+        "name": {"type": "str", "required": True},
+        "directory": {"type": "path", "required": True},
+        "failed": {"type": "bool", "default": False},
+    }
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        task_vars = task_vars or {}
-        result = super().run(tmp, task_vars)
-        _validation, args = self.validate_argument_spec(
-            argument_spec={
-                "name": {"type": "str", "required": True},
-                "directory": {"type": "path", "required": True},
-                "failed": {"type": "bool", "default": False},
-            },
-        )
+    def answer(self, args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         now = time.time()
         failure = causes(task_vars) if args["failed"] else ""
         report = collect(args["name"], failure, bool(self._task.check_mode), task_vars, now)
-        result.update(changed=False, outcome=report["outcome"], path=None)
+        result: dict[str, Any] = {"outcome": report["outcome"], "path": None}
         if self._task.check_mode:
             result["report"] = report
         else:

@@ -4,49 +4,41 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ansible.plugins.action import ActionBase
+from typing import Any, ClassVar
 
 from ansible_collections.gb10.serving.plugins.plugin_utils import _hostvars, _spec
+from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.gb10.serving.plugins.plugin_utils._problems import message
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """Builds the spec from what was observed and planned, and says whether exactly that runs already."""
 
-    TRANSFERS_FILES = False
-    _requires_connection = False
-    _supports_check_mode = True
+    SPEC: ClassVar = {
+        "name": {"type": "str", "required": True},
+        "engine": {"type": "str", "required": True},
+        "image_ref": {"type": "str", "required": True},
+        "model_id": {"type": "str", "required": True},
+        "served_name": {"type": "str", "default": ""},
+        "args": {"type": "list", "elements": "str", "default": []},
+        "env": {"type": "dict", "default": {}},
+        "bind": {"type": "str", "default": "127.0.0.1"},
+        "port": {"type": "int", "default": 8000},
+        "api_key": {"type": "str", "default": "", "no_log": True},
+        "rendezvous_port": {"type": "int"},
+        "gpus": {"type": "str", "default": "all"},
+        "rdma": {"type": "bool", "default": True},
+        "ulimits": {"type": "dict", "default": {}},
+        "rails": {"type": "list", "elements": "dict", "required": True},
+        "plan": {"type": "dict", "required": True},
+        "sources": {"type": "dict", "required": True},
+    }
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        task_vars = task_vars or {}
-        result = super().run(tmp, task_vars)
-        _validation, args = self.validate_argument_spec(
-            argument_spec={
-                "name": {"type": "str", "required": True},
-                "engine": {"type": "str", "required": True},
-                "image_ref": {"type": "str", "required": True},
-                "model_id": {"type": "str", "required": True},
-                "served_name": {"type": "str", "default": ""},
-                "args": {"type": "list", "elements": "str", "default": []},
-                "env": {"type": "dict", "default": {}},
-                "bind": {"type": "str", "default": "127.0.0.1"},
-                "port": {"type": "int", "default": 8000},
-                "api_key": {"type": "str", "default": "", "no_log": True},
-                "rendezvous_port": {"type": "int"},
-                "gpus": {"type": "str", "default": "all"},
-                "rdma": {"type": "bool", "default": True},
-                "ulimits": {"type": "dict", "default": {}},
-                "rails": {"type": "list", "elements": "dict", "required": True},
-                "plan": {"type": "dict", "required": True},
-                "sources": {"type": "dict", "required": True},
-            },
-        )
+    def answer(self, args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         sources = args["sources"]
         problems = _spec.check_settings(args, sources["engine"]["version"])
         if problems:
-            return {**result, "failed": True, "changed": False, "msg": message(problems)}
+            return {"failed": True, "msg": message(problems)}
         hosts = _hostvars.members(task_vars)
         spec = _spec.build(
             args, hosts, args["rails"], args["plan"], sources["model"], sources["engine"], sources["model_paths"]
@@ -57,5 +49,4 @@ class ActionModule(ActionBase):
             container.get("running") and container.get("release") == spec["id"] == state.get("current")
             for container, state in zip(containers, states, strict=True)
         )
-        result.update(changed=False, spec=spec, running=running)
-        return result
+        return {"spec": spec, "running": running}

@@ -6,30 +6,23 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 from ansible import constants
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.gb10.serving.plugins.plugin_utils import _hostvars, _status
+from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action import ControllerAction
 
 display = Display()
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """Puts together what ``rank_info`` saw on each host and ``endpoint_info`` on the head."""
 
-    TRANSFERS_FILES = False
-    _requires_connection = False
-    _supports_check_mode = True
+    SPEC: ClassVar = {"name": {"type": "str", "required": True}, "output": {"type": "path", "default": ""}}
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        task_vars = task_vars or {}
-        result = super().run(tmp, task_vars)
-        _validation, args = self.validate_argument_spec(
-            argument_spec={"name": {"type": "str", "required": True}, "output": {"type": "path", "default": ""}},
-        )
+    def answer(self, args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         hosts = _hostvars.members(task_vars)
         states = [_hostvars.rank_state(task_vars, host) for host in hosts]
         ranks = [_status.rank_status(host, number, states[number]) for number, host in enumerate(hosts)]
@@ -50,8 +43,7 @@ class ActionModule(ActionBase):
             with open(os.path.expanduser(args["output"]), "w", encoding="utf-8") as stream:
                 json.dump(status, stream, indent=2)
                 stream.write("\n")
-        result.update(changed=False, status=status)
-        return result
+        return {"status": status}
 
     @staticmethod
     def _show(status: dict[str, Any]) -> None:

@@ -5,25 +5,20 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 
 from ansible_collections.gb10.serving.plugins.plugin_utils import _recipe
+from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action import ControllerAction
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """Reads a recipe on the controller and keeps those values that inventory and command line leave open."""
 
-    TRANSFERS_FILES = False
-    _requires_connection = False
-    _supports_check_mode = True
+    SPEC: ClassVar = {"name": {"type": "str", "required": True}}
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        task_vars = task_vars or {}
-        result = super().run(tmp, task_vars)
-        _validation, args = self.validate_argument_spec(argument_spec={"name": {"type": "str", "required": True}})
+    def answer(self, args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         directory = os.path.join(str(task_vars.get("playbook_dir", os.curdir)), "recipes")
         try:
             path = _recipe.locate(args["name"], [directory])
@@ -31,10 +26,8 @@ class ActionModule(ActionBase):
         except ValueError as error:
             raise AnsibleActionFail(str(error)) from error
         taken = {key: value for key, value in values.items() if key not in task_vars}
-        result.update(
-            changed=False,
-            path=path,
-            variables=[{"name": key, "value": value} for key, value in sorted(taken.items())],
-            overridden=sorted(set(values) - set(taken)),
-        )
-        return result
+        return {
+            "path": path,
+            "variables": [{"name": key, "value": value} for key, value in sorted(taken.items())],
+            "overridden": sorted(set(values) - set(taken)),
+        }

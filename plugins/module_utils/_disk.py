@@ -28,6 +28,11 @@ def free_bytes(path: str) -> int:
     return stat.f_bavail * stat.f_frsize
 
 
+def may_write(path: str) -> bool:
+    """Whether this user could make or change the path."""
+    return os.access(nearest_existing(path), os.W_OK | os.X_OK)
+
+
 def lack_of_space(path: str, size: int, free: int | None = None, host: str | None = None) -> str | None:
     """Why a copy of this size must not begin, or None."""
     if free is None:

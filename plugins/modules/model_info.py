@@ -145,6 +145,11 @@ model:
       type: int
       returned: always
       sample: 3200000000000
+    writable:
+      description: Whether the user that the module runs as may write the directory, or make it.
+      type: bool
+      returned: always
+      sample: true
     digest:
       description:
         - Identity of the model, from file names, sizes, safetensors headers and the content of small text files.
@@ -166,7 +171,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     path = module.params["path"]
-    module.exit_json(changed=False, model={**inspect(path), "free_bytes": _disk.free_bytes(path)})
+    place = {"free_bytes": _disk.free_bytes(path), "writable": _disk.may_write(path)}
+    module.exit_json(changed=False, model={**inspect(path), **place})
 
 
 if __name__ == "__main__":

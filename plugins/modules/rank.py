@@ -198,7 +198,7 @@ def main() -> None:
         changed = not rank.is_wanted()
         after = [f"release {release} running"] if changed else before
     else:
-        changed = bool(rank.found) or (state == "absent" and os.path.isdir(rank.directory))
+        changed = bool(rank.found) or (state == "absent" and bool(_leftovers(rank.directory, module.params["root"])))
         after = []
     result: dict[str, Any] = {
         "changed": changed,
@@ -212,16 +212,16 @@ def main() -> None:
         if state == "started":
             result["container"] = rank.start()
         elif state == "absent":
-            _remove(rank.directory, module.params["root"])
+            for path in _leftovers(rank.directory, module.params["root"]):
+                shutil.rmtree(path)
     module.exit_json(**result)
 
 
-def _remove(directory: str, root: str) -> None:
-    """Remove a deployment's directory, and the root with what it caches when no deployment is left in it."""
-    if os.path.isdir(directory):
-        shutil.rmtree(directory)
-    if os.path.isdir(root) and not [entry for entry in os.listdir(root) if not entry.startswith(".")]:
-        shutil.rmtree(root)
+def _leftovers(directory: str, root: str) -> list[str]:
+    """What a removal takes away: the deployment's directory, and the root with its cache if nobody else is in it."""
+    others = [entry for entry in os.listdir(root) if not entry.startswith(".")] if os.path.isdir(root) else []
+    alone = os.path.isdir(root) and set(others) <= {os.path.basename(directory)}
+    return [path for path in (directory, root if alone else "") if path and os.path.isdir(path)]
 
 
 if __name__ == "__main__":

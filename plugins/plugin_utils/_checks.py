@@ -105,11 +105,11 @@ def check_nodes(
                     f"'sudo systemctl start docker' on {host}, or install it; 'sudo docker info' must work there.",
                 )
             )
-        elif gpus and "nvidia" not in docker["runtimes"]:
+        elif gpus and not docker["nvidia"]:
             problems.append(
                 Problem(
                     host,
-                    "docker has no nvidia runtime.",
+                    "docker has neither the nvidia runtime nor a CDI device for the GPU.",
                     "the NVIDIA container toolkit, which DGX OS ships.",
                     f"'sudo apt install nvidia-container-toolkit', then 'sudo nvidia-ctk runtime configure "
                     f"--runtime=docker' and 'sudo systemctl restart docker' on {host}.",
@@ -190,12 +190,22 @@ def check_model(models: Mapping[str, Mapping[str, Any]]) -> tuple[str | None, li
                 "stopped), or point gb10_model_dir at the right directory.",
             )
         ]
-    problems = []
+    problems: list[Problem | str | None] = []
     for host, model in models.items():
         if model["digest"] != models[source]["digest"]:
             there = sum(entry["size"] for entry in model["files"])
             to_come = max(models[source]["total_bytes"] - there, 0)
             problems.append(lack_of_space(model["path"], to_come, model["free_bytes"], host))
+            if not model["writable"]:
+                problems.append(
+                    Problem(
+                        host,
+                        f"the user may not write {model['path']}.",
+                        "a directory of the user that Ansible logs in as.",
+                        f"'sudo chown -R' it (or the directory above it) on {host} to that user, "
+                        "or set gb10_model_root to another place.",
+                    )
+                )
     return source, [problem for problem in problems if problem]
 
 

@@ -157,8 +157,13 @@ def test_docker_not_running(deploy: Deploy) -> None:
 
 def test_disk_too_small(deploy: Deploy) -> None:
     make = "mkdir -p /home/spark/models && mount -t tmpfs -o size=8m,uid=1000,gid=1000 tmpfs /home/spark/models"
-    with wrong(OTHER, make, "umount /home/spark/models"):
+    with wrong(OTHER, make, "umount /home/spark/models; rmdir /home/spark/models"):
         deploy.refused(f"Not enough disk space on {OTHER} at {MODEL}: 0.0 GB are free", "Free space")
+
+
+def test_model_directory_that_the_user_may_not_write(deploy: Deploy) -> None:
+    with wrong(OTHER, "mkdir /home/spark/models", "rmdir /home/spark/models"):
+        deploy.refused(f"{OTHER}: the user may not write {MODEL}", "chown")
 
 
 def test_port_in_use(deploy: Deploy) -> None:
