@@ -98,11 +98,17 @@ class ActionModule(ControllerAction):
         return [], {
             "engine": _hostvars.read(task_vars, image_source, "__gb10_image")["engine"],
             "model": model,
-            "model_paths": {host: models[host]["path"] for host in hosts},
+            "model_places": {host: _model_place(models[host], models[model_source]) for host in hosts},
             "image_copy": _copy(image_source, "content", images, rail, image["size_bytes"]),
             "model_copy": _copy(model_source, "digest", models, rail, model["total_bytes"]),
             **_memory(hosts, facts, {host: _hostvars.rank_state(task_vars, host) for host in hosts}),
         }
+
+
+def _model_place(model: dict[str, Any], source: dict[str, Any]) -> dict[str, Any]:
+    """Where a rank finds the model. A copy is made of plain files, so only what is there already may have links."""
+    mounts = model["mounts"] if model["digest"] == source["digest"] else []
+    return {"path": model["path"], "mounts": mounts}
 
 
 def _rank(hostvars: Any) -> int | None:

@@ -41,7 +41,7 @@ class ActionModule(ControllerAction):
             return {"failed": True, "msg": message(problems)}
         hosts = _hostvars.members(task_vars)
         spec = _spec.build(
-            args, hosts, args["rails"], args["plan"], sources["model"], sources["engine"], sources["model_paths"]
+            args, hosts, args["rails"], args["plan"], sources["model"], sources["engine"], sources["model_places"]
         )
         states = [_hostvars.rank_state(task_vars, host) for host in hosts]
         containers = [state.get("container") or {} for state in states]

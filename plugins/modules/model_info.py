@@ -150,6 +150,14 @@ model:
       type: bool
       returned: always
       sample: true
+    mounts:
+      description:
+        - What a container that mounts RV(model.path) as C(/model) needs beside it to follow the model's links,
+          as in a Hugging Face cache. Empty for a directory of plain files.
+      type: list
+      elements: dict
+      returned: always
+      sample: [{host: /home/me/.cache/huggingface/hub/models--a--b/blobs, container: /blobs}]
     digest:
       description:
         - Identity of the model, from file names, sizes, safetensors headers and the content of small text files.
@@ -163,6 +171,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.gb10.serving.plugins.module_utils import _disk
 from ansible_collections.gb10.serving.plugins.module_utils._model import inspect
+from ansible_collections.gb10.serving.plugins.module_utils._model_links import directories_beside
 
 
 def main() -> None:
@@ -172,7 +181,10 @@ def main() -> None:
     )
     path = module.params["path"]
     place = {"free_bytes": _disk.free_bytes(path), "writable": _disk.may_write(path)}
-    module.exit_json(changed=False, model={**inspect(path), **place})
+    model = inspect(path)
+    beside = directories_beside(model["path"], [file["name"] for file in model["files"]])
+    mounts = [{"host": host, "container": container} for container, host in sorted(beside.items())]
+    module.exit_json(changed=False, model={**model, **place, "mounts": mounts})
 
 
 if __name__ == "__main__":

@@ -11,12 +11,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.module_utils._model_links import CONTAINER_PATH
+
 from . import _engines
 from ._network_env import network_env
 from ._problems import Problem
-
-#: Where the model directory is mounted in every container; the host paths may differ from node to node.
-CONTAINER_MODEL_PATH = "/model"
 
 #: Version of the document's shape. A release written by another shape is not compared, it is replaced.
 SCHEMA = 1
@@ -77,7 +76,7 @@ def build(
     plan: Mapping[str, Any],
     model: Mapping[str, Any],
     engine: Mapping[str, Any],
-    model_paths: Mapping[str, str],
+    places: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
     """The spec of a deployment.
 
@@ -88,7 +87,7 @@ def build(
         plan: result of ``memory_plan``.
         model: result of ``model_info`` on the node that holds the model.
         engine: result of ``engine_info`` on the node that holds the image.
-        model_paths: absolute model directory of each host.
+        places: by host, the absolute model directory as ``path`` and what is mounted beside it as ``mounts``.
 
     Returns:
         A JSON-ready mapping with the keys of the architecture's section "spec"; ``id`` depends on all the rest but
@@ -109,7 +108,7 @@ def build(
             "id": settings["model_id"],
             "served_name": settings["served_name"] or settings["model_id"],
             "digest": model["digest"],
-            "container_path": CONTAINER_MODEL_PATH,
+            "container_path": CONTAINER_PATH,
         },
         "world_size": len(hosts),
         "parallel": {"tp": plan["tp"], "pp": len(hosts) // plan["tp"], "ep": False},
@@ -132,7 +131,7 @@ def build(
             "ulimits": dict(settings["ulimits"]),
         },
     }
-    spec["ranks"] = [_rank(spec, settings, number, host, rails, model_paths[host]) for number, host in enumerate(hosts)]
+    spec["ranks"] = [_rank(spec, settings, number, host, rails, places[host]) for number, host in enumerate(hosts)]
     spec["id"] = f"{settings['name']}-{_digest(spec)[:12]}"
     # Whether it was kept says something of this run, not of the deployment.
     spec["plan"] = {key: value for key, value in plan.items() if key != "kept"}
@@ -145,7 +144,7 @@ def _rank(
     number: int,
     host: str,
     rails: Sequence[Mapping[str, Any]],
-    model_path: str,
+    place: Mapping[str, Any],
 ) -> dict[str, Any]:
     members = [rail["members"][host] for rail in rails]
     gids = {member["gid_index"] for member in members}
@@ -156,7 +155,8 @@ def _rank(
         "socket_ifname": members[0]["netdev"],
         "hcas": [member["hca"] for member in members] if settings["rdma"] else [],
         "gid_index": gids.pop() if settings["rdma"] and len(gids) == 1 else None,
-        "model_path": model_path,
+        "model_path": place["path"],
+        "mounts": list(place["mounts"]),
         "container_name": f"gb10-{settings['name']}-rank{number}",
     }
     knowledge = _engines.get(settings["engine"])

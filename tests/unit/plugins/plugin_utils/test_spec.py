@@ -49,6 +49,8 @@ SPARKS = {
     },
 }
 
+USERS = ("ann", "bob")
+
 PLAN: dict[str, Any] = {
     "tp": 2,
     "context_length": 131072,
@@ -88,8 +90,8 @@ def settings(**changes: Any) -> dict[str, Any]:
 
 def build(fabric: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
     rails = pair_rails(fabric or SPARKS).as_dict()["rails"]
-    paths = {"spark-a": "/home/ann/models/m", "spark-b": "/home/bob/models/m"}
-    return _spec.build(settings(**changes), list(SPARKS), rails, PLAN, {"digest": "sha256:bb"}, ENGINE, paths)
+    places = {host: {"path": f"/home/{user}/models/m", "mounts": []} for host, user in zip(SPARKS, USERS, strict=True)}
+    return _spec.build(settings(**changes), list(SPARKS), rails, PLAN, {"digest": "sha256:bb"}, ENGINE, places)
 
 
 EXPECTED_ARGV = (
