@@ -25,6 +25,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 env: ## make .venv, the development environment, with the newest Python that ansible-core supports
+	@.ci/packages
 	@.ci/env
 
 test: env ## everything that CI runs: all gates, then the molecule scenario on rehearsal nodes

@@ -70,9 +70,10 @@ class ActionModule(ControllerAction):
         hosts = _hostvars.members(task_vars)
         ports = {purpose: int(port) for purpose, port in args["ports"].items() if port}
         states = {host: _hostvars.rank_state(task_vars, host) for host in hosts}
-        serving = [host for host, state in states.items() if (state.get("container") or {}).get("running")]
         facts = {host: _hostvars.facts(task_vars, host) for host in hosts}
-        return _checks.check_nodes(facts, args["gpus"], ports, serving), {"serving": serving}
+        head = states[hosts[0]]
+        own = _checks.own_ports(head.get("spec") or {}) if (head.get("container") or {}).get("running") else set()
+        return _checks.check_nodes(facts, args["gpus"], ports, own), {}
 
     def _fabric(self, _args: dict[str, Any], task_vars: dict[str, Any]) -> Answer:
         hosts = _hostvars.members(task_vars)
@@ -90,25 +91,21 @@ class ActionModule(ControllerAction):
         models = {host: _hostvars.read(task_vars, host, "__gb10_model")["model"] for host in hosts}
         image_source, problems = _checks.check_image(args["image"], images, facts)
         model_source, model_problems = _checks.check_model(models)
-        problems += model_problems
+        problems = [*problems, *model_problems]
         if image_source is None or model_source is None or problems:
             return problems, {}
         rail = _hostvars.read(task_vars, hosts[0], "__gb10_fabric")["rails"][0]["members"]
         image, model = images[image_source], models[model_source]
+        without_image = _checks.lacking_image(images, image_source)
+        without_model = _checks.lacking_model(models, model_source)
         return [], {
             "engine": _hostvars.read(task_vars, image_source, "__gb10_image")["engine"],
             "model": model,
-            "model_places": {host: _model_place(models[host], models[model_source]) for host in hosts},
-            "image_copy": _copy(image_source, "content", images, rail, image["size_bytes"]),
-            "model_copy": _copy(model_source, "digest", models, rail, model["total_bytes"]),
+            "model_places": {host: {key: models[host][key] for key in ("path", "mounts")} for host in hosts},
+            "image_copy": _copy(image_source, image["content"], without_image, rail, image["size_bytes"]),
+            "model_copy": _copy(model_source, model["digest"], without_model, rail, model["total_bytes"]),
             **_memory(hosts, facts, {host: _hostvars.rank_state(task_vars, host) for host in hosts}),
         }
-
-
-def _model_place(model: dict[str, Any], source: dict[str, Any]) -> dict[str, Any]:
-    """Where a rank finds the model. A copy is made of plain files, so only what is there already may have links."""
-    mounts = model["mounts"] if model["digest"] == source["digest"] else []
-    return {"path": model["path"], "mounts": mounts}
 
 
 def _rank(hostvars: Any) -> int | None:
@@ -116,16 +113,14 @@ def _rank(hostvars: Any) -> int | None:
     return None if rank is None else int(rank)
 
 
-def _copy(source: str, key: str, seen: dict[str, dict[str, Any]], rail: dict[str, Any], size: int) -> dict[str, Any]:
-    """Who sends what to whom: the receivers are those hosts whose content differs from the source's."""
-    wanted = seen[source][key]
-    receivers = [host for host, state in seen.items() if state.get(key) != wanted]
+def _copy(source: str, content: str, receivers: list[str], rail: dict[str, Any], size: int) -> dict[str, Any]:
+    """Who sends what to whom, over which addresses."""
     return {
         "source": source,
         "address": rail[source]["address"],
         "receivers": receivers,
         "allowed": [rail[host]["address"] for host in receivers],
-        "content": wanted,
+        "content": content,
         "size_bytes": size,
     }
 
@@ -144,7 +139,9 @@ def _memory(hosts: list[str], facts: dict[str, Any], states: dict[str, dict[str,
         if plan and (state.get("container") or {}).get("running"):
             previous = plan
             held: dict[str, int] = next((rank for rank in plan["ranks"] if rank["host"] == host), {})
-            available += sum(held.get(key, 0) for key in HELD)
+            # Never more than was measured before it started: a rank that still loads does not hold all of it yet.
+            most = held.get("available_bytes") or available
+            available = max(available, min(available + sum(held.get(key, 0) for key in HELD), most))
         nodes.append(
             {
                 "host": host,

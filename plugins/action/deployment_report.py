@@ -38,7 +38,7 @@ class ActionModule(ControllerAction):
             result["path"] = str(write(Path(args["directory"]).expanduser(), report, now))
         where = f"Report: {result['path']}" if result["path"] else "No report is written in check mode."
         if failure:
-            return {**result, "failed": True, "msg": f"The deployment failed; the cause is the message above. {where}"}
+            return {**result, "failed": True, "msg": f"{failure}\n{where}"}
         if report["completion"]:
             display.display(f"{report['spec']['model']['served_name']} answers: {report['completion']['text']!r}")
         display.display(f"deployment {args['name']}: {report['outcome']}. {where}", color=constants.COLOR_OK)
@@ -52,6 +52,9 @@ def causes(task_vars: dict[str, Any]) -> str:
         failed = _hostvars.read(task_vars, host, "ansible_failed_result")
         if text := failed.get("msg") or (failed.get("endpoint") or {}).get("problem"):
             found[str(text)] = None
+    lost = [host for host in _hostvars.members(task_vars) if host not in task_vars.get("ansible_play_hosts", [])]
+    if lost and not found:
+        found[f"{', '.join(lost)} could not be reached, or failed as the message above says"] = None
     return "\n".join(found) or "a task failed; its message stands above"
 
 
@@ -115,6 +118,8 @@ def collect(name: str, failure: str, predicted: bool, task_vars: dict[str, Any],
         stages.append({"stage": "checks, plan and everything else", "seconds": round(rest, 1)})
         stages.append({"stage": "whole run", "seconds": round(total, 1)})
     report["stages"] = stages
+    if report["outcome"] == "running" and not report["completion"]:
+        report.update(outcome="unproven", failure="No completion came in this run.")
     return report
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _hostvars, _spec
+from ansible_collections.gb10.serving.plugins.plugin_utils import _hostvars, _spec, _status
 from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.gb10.serving.plugins.plugin_utils._problems import message
 
@@ -36,17 +36,15 @@ class ActionModule(ControllerAction):
 
     def answer(self, args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         sources = args["sources"]
-        problems = _spec.check_settings(args, sources["engine"]["version"])
+        hosts = _hostvars.members(task_vars)
+        plan = {**args["plan"], "world_size": len(hosts)}
+        problems = _spec.check_settings(args, sources["engine"], plan)
         if problems:
             return {"failed": True, "msg": message(problems)}
-        hosts = _hostvars.members(task_vars)
         spec = _spec.build(
-            args, hosts, args["rails"], args["plan"], sources["model"], sources["engine"], sources["model_places"]
+            args, hosts, args["rails"], plan, sources["model"], sources["engine"], sources["model_places"]
         )
         states = [_hostvars.rank_state(task_vars, host) for host in hosts]
-        containers = [state.get("container") or {} for state in states]
-        running = all(
-            container.get("running") and container.get("release") == spec["id"] == state.get("current")
-            for container, state in zip(containers, states, strict=True)
-        )
-        return {"spec": spec, "running": running}
+        now = _status.running_spec(states)
+        running = now is not None and now["id"] == spec["id"]
+        return {"spec": spec, "running": running, "before": {} if running else now or {}}

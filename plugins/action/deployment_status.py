@@ -39,7 +39,7 @@ class ActionModule(ControllerAction):
             "ranks": ranks,
         }
         self._show(status)
-        if args["output"]:
+        if args["output"] and not self._task.check_mode:
             with open(os.path.expanduser(args["output"]), "w", encoding="utf-8") as stream:
                 json.dump(status, stream, indent=2)
                 stream.write("\n")

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from ansible import constants
+from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
@@ -102,7 +103,12 @@ class Watch:
     def until_end(self, board: Board) -> dict[str, Any]:
         """Poll until this rank is ready, dead or silent for too long, or another one failed."""
         while True:
-            self._poll()
+            try:
+                self._poll()
+            except AnsibleConnectionFailure:
+                # The others must not wait for this rank until their own time is over.
+                board.claim_failure(self.rank["host"], self.rank["rank"])
+                raise
             now = time.monotonic()
             if not self.look.running:
                 return self._failed(board, _watch.death(self.look, self.rank["container_name"]))

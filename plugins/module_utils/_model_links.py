@@ -25,7 +25,7 @@ def directories_beside(root: str, names: Iterable[str], inside: str = CONTAINER_
         inside: where the container mounts ``root``.
 
     Returns:
-        Directory on this node by directory in the container; empty for a directory of plain files.
+        Directory (or file) on this node by its place in the container; empty for a directory of plain files.
     """
     wanted: dict[str, str] = {}
     for name in names:
@@ -35,8 +35,11 @@ def directories_beside(root: str, names: Iterable[str], inside: str = CONTAINER_
             if not os.path.islink(here):
                 break
             text = os.readlink(here)
-            here = os.path.normpath(os.path.join(os.path.dirname(here), text))
+            # The directory itself may be reached over a link, which the texts of its files do not know.
+            here = os.path.normpath(os.path.join(os.path.realpath(os.path.dirname(here)), text))
             there = posixpath.normpath(posixpath.join(posixpath.dirname(there), text))
             if not there.startswith(inside + "/"):
-                wanted[posixpath.dirname(there)] = os.path.dirname(here)
+                place = posixpath.dirname(there)
+                # Nothing can be mounted over the container's root, so a file that has to lie there comes alone.
+                wanted[there if place == "/" else place] = here if place == "/" else os.path.dirname(here)
     return wanted

@@ -63,6 +63,16 @@ def check_manifest(manifest: Mapping[str, Any]) -> dict[str, int]:
     return sizes
 
 
+def marked_digest(folder: str) -> str | None:
+    """The digest that the marker of a verified copy names, or None without a marker that can be read."""
+    try:
+        with open(os.path.join(folder, MARKER), encoding="utf-8") as stream:
+            digest = json.load(stream)["digest"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return digest if isinstance(digest, str) else None
+
+
 @dataclass(frozen=True)
 class Destination:
     """Where a model shall be, and what it shall be."""
@@ -86,12 +96,7 @@ class Destination:
         )
 
     def marked(self) -> bool:
-        with (
-            contextlib.suppress(OSError, ValueError, AttributeError),
-            open(self.marker(self.path), encoding="utf-8") as stream,
-        ):
-            return bool(json.load(stream).get("digest") == self.digest)
-        return False
+        return marked_digest(self.path) == self.digest
 
     def wrong_sizes(self) -> list[str]:
         """Names that are absent, no files, or of another size."""

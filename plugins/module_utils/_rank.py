@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,12 +15,29 @@ LABEL_NAME = "gb10.serving/name"
 LABEL_RELEASE = "gb10.serving/release"
 LABEL_RANK = "gb10.serving/rank"
 
+#: What docker takes as a container's name and what is safe as a directory's.
+NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
+
 #: (argv) -> (rc, stdout, stderr)
 Runner = Callable[[list[str]], tuple[int, str, str]]
 
 
 class RankError(Exception):
     """Docker or the release directory is not as expected; the text says what was seen and what to do."""
+
+
+def directory_of(root: str, name: str) -> str:
+    """The directory of the deployment ``name``.
+
+    Raises:
+        RankError: the name could lead elsewhere.
+    """
+    if not NAME.fullmatch(name):
+        raise RankError(
+            f"the deployment's name is {name!r}. Expected: letters, digits, '.', '_' and '-', beginning with a letter "
+            "or digit. Next step: correct gb10_server_name."
+        )
+    return os.path.join(root, name)
 
 
 def parse_inspect(text: str) -> list[dict[str, Any]]:

@@ -61,12 +61,6 @@ hosts:
   type: list
   elements: str
   sample: [spark-a, spark-b]
-serving:
-  description: Hosts where a rank of the deployment runs already.
-  returned: O(about=nodes)
-  type: list
-  elements: str
-  sample: []
 rails:
   description: Rails that all hosts share, rail 0 first, with the member of each host.
   returned: O(about=fabric)

@@ -54,7 +54,7 @@ path:
   type: str
   sample: /home/me/gb10-reports/main/20261130T101500Z/report.md
 outcome:
-  description: V(running), V(failed) or V(predicted).
+  description: V(running), V(failed), V(predicted) in check mode, or V(unproven) when no completion came.
   returned: always
   type: str
   sample: running

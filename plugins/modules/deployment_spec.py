@@ -116,6 +116,11 @@ spec:
   returned: success
   type: dict
   sample: {id: main-0a1b2c3d4e5f, world_size: 2, rendezvous: {address: 192.168.200.12, port: 29501}}
+before:
+  description: The spec that all ranks run now, if it is another one; empty otherwise.
+  returned: success
+  type: dict
+  sample: {}
 running:
   description: Whether every rank runs exactly this spec already.
   returned: success

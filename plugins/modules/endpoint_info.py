@@ -154,7 +154,8 @@ def probe(endpoint: Endpoint, model: str, prompt: str, max_tokens: int) -> dict[
     except TimeoutError:
         seen["problem"] = (
             f"{place} gave no answer within {endpoint.deadline:g} s. Expected: a completion. "
-            "Next step: a rank hangs; 'status' shows which, and a new deploy starts all ranks again."
+            "Next step: a rank hangs or is busy; the status playbook shows which, and a deploy with "
+            "-e gb10_server_restart=true starts all ranks anew."
         )
         return seen
     except (OSError, http.client.HTTPException, ValueError, KeyError, IndexError) as error:

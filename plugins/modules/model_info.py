@@ -150,6 +150,11 @@ model:
       type: bool
       returned: always
       sample: true
+    copied_digest:
+      description: Digest of the model that was copied here and verified, as its marker says; V(null) without one.
+      type: str
+      returned: always
+      sample: null
     mounts:
       description:
         - What a container that mounts RV(model.path) as C(/model) needs beside it to follow the model's links,
@@ -172,6 +177,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.serving.plugins.module_utils import _disk
 from ansible_collections.gb10.serving.plugins.module_utils._model import inspect
 from ansible_collections.gb10.serving.plugins.module_utils._model_links import directories_beside
+from ansible_collections.gb10.serving.plugins.module_utils._model_state import marked_digest
 
 
 def main() -> None:
@@ -180,11 +186,15 @@ def main() -> None:
         supports_check_mode=True,
     )
     path = module.params["path"]
-    place = {"free_bytes": _disk.free_bytes(path), "writable": _disk.may_write(path)}
     model = inspect(path)
     beside = directories_beside(model["path"], [file["name"] for file in model["files"]])
-    mounts = [{"host": host, "container": container} for container, host in sorted(beside.items())]
-    module.exit_json(changed=False, model={**model, **place, "mounts": mounts})
+    model.update(
+        free_bytes=_disk.free_bytes(path),
+        writable=_disk.may_write(path),
+        copied_digest=marked_digest(model["path"]),
+        mounts=[{"host": host, "container": container} for container, host in sorted(beside.items())],
+    )
+    module.exit_json(changed=False, model=model)
 
 
 if __name__ == "__main__":

@@ -95,9 +95,12 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.gb10.serving.plugins.module_utils import _rank
+from ansible_collections.gb10.serving.plugins.module_utils import _image_copy, _rank
 
 LOG_LINES_KEPT = 2000
+
+#: What the collection keeps beside the deployments.
+CACHE = ".cache"
 
 
 class Rank:
@@ -106,7 +109,7 @@ class Rank:
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
         self.params = module.params
-        self.directory = os.path.join(module.params["root"], module.params["name"])
+        self.directory = _rank.directory_of(module.params["root"], module.params["name"])
         self.found = _rank.containers(self.run, module.params["name"])
         self.current = _rank.linked_release(self.directory, "current")
 
@@ -127,7 +130,7 @@ class Rank:
         names = [container["name"] for container in self.found]
         for container in self.found:
             if container["running"]:
-                self._checked(["docker", "stop", "--time", str(self.params["stop_timeout"]), container["name"]])
+                self._checked(["docker", "stop", "-t", str(self.params["stop_timeout"]), container["name"]])
             self._keep_log(container)
             self._checked(["docker", "rm", "--force", "--volumes", container["name"]])
         return names
@@ -149,12 +152,24 @@ class Rank:
                 msg=f"{script} does not exist. Expected: the release rendered on this node. "
                 "Next step: run the deploy playbook, which renders it."
             )
+        self._check_image(release)
         if self.current != release:
             _rank.set_link(self.directory, "previous", self.current)
             _rank.set_link(self.directory, "current", release)
         self._forget_releases()
         self._checked([script], f"Next step: run 'sudo {script}' on this node and read what docker says.")
         return _rank.containers(self.run, self.params["name"])[0]["name"]
+
+    def _check_image(self, release: str) -> None:
+        """A tag may have moved since the release was made; ranks that run different images hang or answer nonsense."""
+        image = (_rank.read_spec(self.directory, release) or {}).get("engine", {}).get("image", {})
+        found = _image_copy.inspect(image["ref"]) if image else {}
+        if found and found["content"] != image["content"]:
+            self.module.fail_json(
+                msg=f"the image {image['ref']} on this node is {found['content'] or 'gone'}. Expected: "
+                f"{image['content']}, with which release {release} was made. Next step: deploy again, or bring that "
+                "image back under its name."
+            )
 
     def _forget_releases(self) -> None:
         """Keep the current and the previous release only."""
@@ -213,15 +228,16 @@ def main() -> None:
             result["container"] = rank.start()
         elif state == "absent":
             for path in _leftovers(rank.directory, module.params["root"]):
-                shutil.rmtree(path)
+                # The root itself was emptied before; what somebody else put there since stays.
+                os.rmdir(path) if path == module.params["root"] else shutil.rmtree(path)
     module.exit_json(**result)
 
 
 def _leftovers(directory: str, root: str) -> list[str]:
-    """What a removal takes away: the deployment's directory, and the root with its cache if nobody else is in it."""
-    others = [entry for entry in os.listdir(root) if not entry.startswith(".")] if os.path.isdir(root) else []
-    alone = os.path.isdir(root) and set(others) <= {os.path.basename(directory)}
-    return [path for path in (directory, root if alone else "") if path and os.path.isdir(path)]
+    """What a removal takes away: the deployment's directory, and the root's cache if no other deployment is in it."""
+    others = set(os.listdir(root)) - {os.path.basename(directory), CACHE} if os.path.isdir(root) else set()
+    wanted = [directory] if others else [directory, os.path.join(root, CACHE), root]
+    return [path for path in wanted if os.path.isdir(path)]
 
 
 if __name__ == "__main__":

@@ -76,8 +76,6 @@ rank_state:
       sample: ["INFO: Application startup complete."]
 """
 
-import os
-
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.gb10.serving.plugins.module_utils import _rank
@@ -96,7 +94,10 @@ def main() -> None:
     def run(argv: list[str]) -> tuple[int, str, str]:
         return module.run_command(argv, environ_update={"LC_ALL": "C"}, handle_exceptions=False)
 
-    directory = os.path.join(module.params["root"], module.params["name"])
+    try:
+        directory = _rank.directory_of(module.params["root"], module.params["name"])
+    except _rank.RankError as failure:
+        module.fail_json(msg=str(failure))
     current = _rank.linked_release(directory, "current")
     container, error, log = None, None, []
     try:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +83,7 @@ def check_inventory(group: str, members: Sequence[Member], reached: Sequence[str
 
 
 def check_nodes(
-    facts: Mapping[str, Mapping[str, Any]], gpus: str, ports: Mapping[str, int], serving: Sequence[str]
+    facts: Mapping[str, Mapping[str, Any]], gpus: str, ports: Mapping[str, int], own: Collection[int]
 ) -> list[Problem]:
     """Whether each node can run a container of this deployment.
 
@@ -91,7 +91,7 @@ def check_nodes(
         facts: ``gb10`` facts by host, in rank order; the first is the head.
         gpus: what the containers ask docker for; empty for none.
         ports: TCP ports that the head needs, by what they are for.
-        serving: hosts where a rank of this deployment runs already and holds its ports itself.
+        own: ports that the running rank of this deployment holds on the head itself.
     """
     problems: list[Problem] = []
     for host, fact in facts.items():
@@ -124,7 +124,7 @@ def check_nodes(
     head = next(iter(facts))
     taken = set(facts[head]["network"]["listening_tcp_ports"])
     for purpose, port in ports.items():
-        if port in taken and head not in serving:
+        if port in taken - set(own):
             problems.append(
                 Problem(
                     head,
@@ -135,6 +135,11 @@ def check_nodes(
                 )
             )
     return problems
+
+
+def own_ports(spec: Mapping[str, Any]) -> set[int]:
+    """TCP ports that a deployment with this spec listens on."""
+    return {int(part["port"]) for part in (spec.get("endpoint"), spec.get("rendezvous")) if part}
 
 
 _PORT_VARIABLES = {"endpoint": "gb10_server_port", "rendezvous": "gb10_server_rendezvous_port"}
@@ -169,10 +174,33 @@ def check_image(
         ]
     problems = [
         lack_of_space(docker["root_dir"], image["size_bytes"] * IMAGE_COPIES, docker["root_free_bytes"], host)
-        for host, other in images.items()
-        if other.get("content") != image["content"] and (docker := facts[host]["docker"])
+        for host in lacking_image(images, source)
+        if (docker := facts[host]["docker"])
     ]
     return source, [problem for problem in problems if problem]
+
+
+def lacking_image(images: Mapping[str, Mapping[str, Any]], source: str) -> list[str]:
+    """The hosts whose image of this reference is not the source's."""
+    return [host for host, image in images.items() if image.get("content") != images[source]["content"]]
+
+
+def lacking_model(models: Mapping[str, Mapping[str, Any]], source: str) -> list[str]:
+    """The hosts that do not have the source's model.
+
+    A copy that was verified says so by its marker; further files that a user put beside it change its own digest and
+    are nobody's business, as long as the model's files are all there in their sizes.
+    """
+    wanted = models[source]
+
+    def has(model: Mapping[str, Any]) -> bool:
+        if model["digest"] == wanted["digest"]:
+            return True
+        sizes = {file["name"]: file["size"] for file in model["files"]}
+        whole = all(sizes.get(file["name"]) == file["size"] for file in wanted["files"])
+        return bool(model["complete"] and whole and model["copied_digest"] == wanted["digest"])
+
+    return [host for host, model in models.items() if not has(model)]
 
 
 def check_model(models: Mapping[str, Mapping[str, Any]]) -> tuple[str | None, list[Problem | str]]:
@@ -191,21 +219,20 @@ def check_model(models: Mapping[str, Mapping[str, Any]]) -> tuple[str | None, li
             )
         ]
     problems: list[Problem | str | None] = []
-    for host, model in models.items():
-        if model["digest"] != models[source]["digest"]:
-            there = sum(entry["size"] for entry in model["files"])
-            to_come = max(models[source]["total_bytes"] - there, 0)
-            problems.append(lack_of_space(model["path"], to_come, model["free_bytes"], host))
-            if not model["writable"]:
-                problems.append(
-                    Problem(
-                        host,
-                        f"the user may not write {model['path']}.",
-                        "a directory of the user that Ansible logs in as.",
-                        f"'sudo chown -R' it (or the directory above it) on {host} to that user, "
-                        "or set gb10_model_root to another place.",
-                    )
+    for host in lacking_model(models, source):
+        model = models[host]
+        to_come = max(models[source]["total_bytes"] - sum(entry["size"] for entry in model["files"]), 0)
+        problems.append(lack_of_space(model["path"], to_come, model["free_bytes"], host))
+        if not model["writable"]:
+            problems.append(
+                Problem(
+                    host,
+                    f"the user may not write {model['path']}.",
+                    "a directory of the user that Ansible logs in as.",
+                    f"'sudo chown -R' it (or the directory above it) on {host} to that user, "
+                    "or set gb10_model_root to another place.",
                 )
+            )
     return source, [problem for problem in problems if problem]
 
 

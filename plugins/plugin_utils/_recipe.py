@@ -71,6 +71,9 @@ def check(values: Any, path: str) -> dict[str, Any]:
             near = difflib.get_close_matches(str(key), KEYS, 1)
             hint = f"Did you mean '{near[0]}'?" if near else f"A recipe may set {', '.join(sorted(KEYS))}."
             raise ValueError(f"{path} sets '{key}', which is not for a recipe to set. {hint}")
+    for key, value in values.items():
+        if "{{" in repr(value) or "{%" in repr(value):
+            raise ValueError(f"{path}: {key} holds a Jinja expression, which is not evaluated there. Write the value.")
     missing = [key for key in REQUIRED if not values.get(key)]
     if missing:
         raise ValueError(f"{path} does not set {' and '.join(missing)}. Next step: add it.")

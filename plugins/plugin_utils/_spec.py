@@ -12,13 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.serving.plugins.module_utils._model_links import CONTAINER_PATH
+from ansible_collections.gb10.serving.plugins.module_utils._rank import NAME
 
 from . import _engines
 from ._network_env import network_env
 from ._problems import Problem
-
-#: Version of the document's shape. A release written by another shape is not compared, it is replaced.
-SCHEMA = 1
 
 
 def is_loopback(address: str) -> bool:
@@ -29,21 +27,56 @@ def is_loopback(address: str) -> bool:
         return address == "localhost"
 
 
-def check_settings(settings: Mapping[str, Any], engine_version: str | None) -> list[Problem]:
-    """What is wrong with the wishes themselves, before any node matters."""
+def check_settings(settings: Mapping[str, Any], found: Mapping[str, Any], plan: Mapping[str, Any]) -> list[Problem]:
+    """What is wrong with the wishes themselves, once image and plan are known.
+
+    Args:
+        settings: as for :func:`build`.
+        found: the engine in the image, as ``engine_info`` found it.
+        plan: result of ``memory_plan``.
+    """
     problems: list[Problem] = []
     try:
         engine = _engines.get(settings["engine"])
     except ValueError as error:
         return [Problem("gb10_server_engine", f"{error}.", "the name of a known engine.", "correct the recipe.")]
-    if engine_version and _version(engine_version) < engine.MIN_VERSION:
+    if found["name"] != settings["engine"]:
+        problems.append(
+            Problem(
+                "gb10_image_ref",
+                f"the image {settings['image_ref']} holds {found['name'] or 'no known engine'}"
+                f"{' (' + found['reason'] + ')' if found.get('reason') else ''}.",
+                f"{settings['engine']}, as gb10_server_engine says.",
+                "name an image with that engine, or the engine of that image.",
+            )
+        )
+    elif found["version"] and _version(found["version"]) < engine.MIN_VERSION:
         least = ".".join(map(str, engine.MIN_VERSION))
         problems.append(
             Problem(
                 "gb10_image_ref",
-                f"the image {settings['image_ref']} holds {settings['engine']} {engine_version}.",
+                f"the image {settings['image_ref']} holds {settings['engine']} {found['version']}.",
                 f"{least} or newer, the first release that starts ranks on several nodes by itself.",
                 "name a newer image in the recipe.",
+            )
+        )
+    if plan["tp"] != plan["world_size"]:
+        problems.append(
+            Problem(
+                "gb10_plan_tensor_parallel",
+                f"it is {plan['tp']} and group 'sparks' has {plan['world_size']} hosts.",
+                "one rank on every host.",
+                f"take {plan['world_size'] - plan['tp']} hosts out of the group, or set gb10_plan_tensor_parallel to "
+                f"{plan['world_size']} if the model can be split that far.",
+            )
+        )
+    if not NAME.fullmatch(settings["name"]):
+        problems.append(
+            Problem(
+                "gb10_server_name",
+                f"it is {settings['name']!r}.",
+                "letters, digits, '.', '_' and '-', beginning with a letter or digit.",
+                "choose such a name: containers and directories carry it.",
             )
         )
     owned = sorted({arg.split("=", 1)[0].replace("_", "-") for arg in settings["args"]} & engine.OWNED_FLAGS)
@@ -95,7 +128,6 @@ def build(
     """
     knowledge = _engines.get(settings["engine"])
     spec: dict[str, Any] = {
-        "schema": SCHEMA,
         "name": settings["name"],
         "engine": {
             "name": settings["engine"],
@@ -111,7 +143,7 @@ def build(
             "container_path": CONTAINER_PATH,
         },
         "world_size": len(hosts),
-        "parallel": {"tp": plan["tp"], "pp": len(hosts) // plan["tp"], "ep": False},
+        "parallel": {"tp": plan["tp"], "pp": 1, "ep": False},
         "rendezvous": {
             "address": rails[0]["members"][hosts[0]]["address"],
             "port": settings["rendezvous_port"] or knowledge.RENDEZVOUS_PORT,

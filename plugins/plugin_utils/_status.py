@@ -46,6 +46,17 @@ def _row(
     }
 
 
+def running_spec(states: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The spec that every rank runs at this moment, or None if a rank is down, unknown, or runs another release."""
+    specs = []
+    for state in states:
+        container, spec = state.get("container") or {}, state.get("spec") or {}
+        if not container.get("running") or not spec or container.get("release") != spec.get("id"):
+            return None
+        specs.append(spec)
+    return dict(specs[0]) if specs and len({spec["id"] for spec in specs}) == 1 else None
+
+
 def overall(ranks: Sequence[Mapping[str, Any]], endpoint: Mapping[str, Any] | None) -> tuple[str, str]:
     """State of the whole and one sentence why.
 

@@ -30,12 +30,14 @@ class Look:
     exit_code: int | None
     oom_killed: bool
     lines: list[str] = field(default_factory=list)
+    #: What docker said instead of a state.
+    problem: str = ""
 
 
 def command(container: str, lines: int) -> str:
     """A shell command that prints the container's state as JSON, the separator, and the last lines of its log."""
     return (
-        f"docker container inspect --format '{{{{json .State}}}}' {container} 2>/dev/null; "
+        f"docker container inspect --format '{{{{json .State}}}}' {container} 2>&1; "
         f"echo '{SEPARATOR}'; docker logs --tail {lines} {container} 2>&1"
     )
 
@@ -46,7 +48,7 @@ def parse(output: str) -> Look:
     try:
         state = json.loads(state_text)
     except ValueError:
-        return Look(False, False, None, False)
+        return Look(False, False, None, False, problem=state_text.strip())
     running = bool(state["Running"])
     return Look(
         exists=True,
@@ -70,7 +72,8 @@ def phase(engine: ModuleType, lines: Sequence[str], before: str) -> str:
 def death(look: Look, container: str) -> str:
     """Why a rank that should run does not, in one sentence."""
     if not look.exists:
-        return f"container {container} is gone"
+        known = not look.problem or "No such" in look.problem
+        return f"container {container} is gone" if known else f"docker does not answer: {look.problem[-300:]}"
     if look.oom_killed:
         return f"container {container} was killed for lack of memory (exit code {look.exit_code})"
     return f"container {container} ended with exit code {look.exit_code}"

@@ -53,3 +53,16 @@ def test_link_within_the_directory_and_a_loop(tmp_path: Path) -> None:
     (tmp_path / "b").symlink_to("a")
     (tmp_path / "c").symlink_to("c")
     assert directories_beside(str(tmp_path), ["b", "c"], "/model") == {}
+
+
+def test_model_directory_that_is_a_link_into_the_cache(tmp_path: Path) -> None:
+    (tmp_path / "model").symlink_to(entry(tmp_path))
+    found = directories_beside(str(tmp_path / "model"), ["config.json"], "/model")
+    assert found == {"/blobs": str(tmp_path / "models--a--b" / "blobs")}
+
+
+def test_file_right_beside_the_directory_is_mounted_alone(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "w").write_text("x")
+    (tmp_path / "m" / "w").symlink_to("../w")
+    assert directories_beside(str(tmp_path / "m"), ["w"], "/model") == {"/w": str(tmp_path / "w")}

@@ -41,5 +41,5 @@ def test_the_path_is_required() -> None:
 def test_each_result_is_documented(tmp_path: Path) -> None:
     returned = yaml.safe_load(model_info.RETURN)["model"]["contains"]
     found = inspect(str(tmp_path))
-    assert set(returned) == {*found, "free_bytes", "writable", "mounts"}
+    assert set(returned) == {*found, "free_bytes", "writable", "mounts", "copied_digest"}
     assert set(returned["tensors"]["contains"]) == set(found["tensors"])

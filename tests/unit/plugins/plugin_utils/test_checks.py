@@ -72,10 +72,10 @@ def test_nodes(second: dict[str, Any], gpus: str, words: str | None) -> None:
     assert [str(words) in str(problem) for problem in problems] == ([True] if words else [])
 
 
-@pytest.mark.parametrize(("serving", "count"), [([], 1), (["a"], 0)])
-def test_port_of_the_head(serving: list[str], count: int) -> None:
+@pytest.mark.parametrize(("own", "count"), [(set(), 1), ({8000, 29501}, 0), ({9000}, 1)])
+def test_port_of_the_head(own: set[int], count: int) -> None:
     facts = {"a": fact(network__listening_tcp_ports=[8000]), "b": fact()}
-    problems = _checks.check_nodes(facts, "all", {"endpoint": 8000, "rendezvous": 29501}, serving)
+    problems = _checks.check_nodes(facts, "all", {"endpoint": 8000, "rendezvous": 29501}, own)
     assert len(problems) == count
     assert all("gb10_server_port" in problem.remedy for problem in problems)
 
@@ -106,17 +106,25 @@ def test_image(images: dict[str, Any], second: dict[str, Any], source: str | Non
     assert [str(words) in str(problem) for problem in problems] == ([True] if words else [])
 
 
-WHOLE = {
+WHOLE: dict[str, Any] = {
     "path": "/models/m",
     "exists": True,
     "complete": True,
     "writable": True,
+    "copied_digest": None,
     "problems": [],
     "digest": "d",
     "total_bytes": 127 * GB,
     "files": [{"name": "w", "size": 127 * GB}],
 }
-EMPTY = {**WHOLE, "exists": False, "complete": False, "problems": ["It does not exist."], "digest": None, "files": []}
+EMPTY: dict[str, Any] = {
+    **WHOLE,
+    "exists": False,
+    "complete": False,
+    "problems": ["It does not exist."],
+    "digest": None,
+    "files": [],
+}
 
 
 @pytest.mark.parametrize(
@@ -143,3 +151,23 @@ def test_message_says_all_four_things_for_each_problem() -> None:
     assert "nothing has been changed" in text
     assert "a: it is red. Expected: green. Next step: paint it." in text
     assert "b: something else." in text
+
+
+def test_ports_of_a_running_deployment_are_its_own() -> None:
+    assert _checks.own_ports({"endpoint": {"port": 8000}, "rendezvous": {"port": 29501}}) == {8000, 29501}
+    assert _checks.own_ports({}) == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "lacking"),
+    [
+        ({}, []),
+        ({"digest": "other"}, ["b"]),
+        ({"digest": "other", "copied_digest": "d"}, []),
+        ({"digest": "other", "copied_digest": "d", "files": [*WHOLE["files"], {"name": "notes", "size": 1}]}, []),
+        ({"digest": "other", "copied_digest": "d", "files": [{"name": "w", "size": 1}]}, ["b"]),
+        ({"digest": "other", "copied_digest": "d", "complete": False}, ["b"]),
+    ],
+)
+def test_who_lacks_the_model(changes: dict[str, Any], lacking: list[str]) -> None:
+    assert _checks.lacking_model({"a": WHOLE, "b": {**WHOLE, **changes}}, "a") == lacking

@@ -27,6 +27,7 @@ def test_every_shipped_recipe_is_one() -> None:
         (["x"], "not a list of variables"),
         ({**GOOD, "gb10_server_arg": []}, "Did you mean 'gb10_server_args'?"),
         ({**GOOD, "gb10_server_port": 1}, "not for a recipe to set"),
+        ({**GOOD, "gb10_server_args": ["{{ x }}"]}, "holds a Jinja expression"),
         ({"gb10_model_id": "a/b"}, "does not set gb10_image_ref"),
     ],
 )

@@ -177,19 +177,34 @@ def test_key_never_enters_the_spec() -> None:
     assert "s3cret" not in str(build(api_key="s3cret", bind="0.0.0.0"))
 
 
+def check(changes: dict[str, Any], version: str | None = "0.25.1", name: str = "vllm", hosts: int = 2) -> list[str]:
+    found = {"name": name, "version": version, "reason": None}
+    problems = _spec.check_settings(settings(**changes), found, {**PLAN, "world_size": hosts})
+    return [problem.where for problem in problems]
+
+
 @pytest.mark.parametrize(
-    ("changes", "version", "where"),
+    ("changes", "where"),
     [
-        ({"args": ["--master-addr", "10.0.0.1"]}, "0.25.1", "gb10_server_args"),
-        ({"args": ["--max_model_len=4096"]}, "0.25.1", "gb10_server_args"),
-        ({"bind": "0.0.0.0"}, "0.25.1", "gb10_server_bind"),
-        ({}, "0.11.0", "gb10_image_ref"),
-        ({"engine": "vlm"}, None, "gb10_server_engine"),
+        ({"args": ["--master-addr", "10.0.0.1"]}, "gb10_server_args"),
+        ({"args": ["--max_model_len=4096"]}, "gb10_server_args"),
+        ({"bind": "0.0.0.0"}, "gb10_server_bind"),
+        ({"name": "../etc"}, "gb10_server_name"),
+        ({"name": ""}, "gb10_server_name"),
+        ({"engine": "vlm"}, "gb10_server_engine"),
     ],
 )
-def test_wishes_that_are_refused(changes: dict[str, Any], version: str | None, where: str) -> None:
-    problems = _spec.check_settings(settings(**changes), version)
-    assert [problem.where for problem in problems] == [where]
+def test_wishes_that_are_refused(changes: dict[str, Any], where: str) -> None:
+    assert check(changes) == [where]
+
+
+def test_image_with_an_old_or_another_engine_is_refused() -> None:
+    assert check({}, version="0.11.0") == ["gb10_image_ref"]
+    assert check({}, version="0.5.23", name="sglang") == ["gb10_image_ref"]
+
+
+def test_a_host_without_a_rank_is_refused() -> None:
+    assert check({}, hosts=4) == ["gb10_plan_tensor_parallel"]
 
 
 @pytest.mark.parametrize(
@@ -197,4 +212,4 @@ def test_wishes_that_are_refused(changes: dict[str, Any], version: str | None, w
     [({}, "0.25.1"), ({"bind": "::1"}, "0.11.1"), ({"bind": "10.0.0.5", "api_key": "k"}, "0.32.0+cpu"), ({}, None)],
 )
 def test_wishes_that_are_granted(changes: dict[str, Any], version: str | None) -> None:
-    assert _spec.check_settings(settings(**changes), version) == []
+    assert check(changes, version) == []

@@ -65,3 +65,23 @@ def test_lack_of_memory_is_named() -> None:
 def test_docker_that_does_not_answer_is_unknown() -> None:
     row = _status.rank_status("b", 1, {"container": None, "error": "docker is down", "current": None, "log": []})
     assert (row["state"], row["reason"]) == ("unknown", "docker is down")
+
+
+def runs(release: str | None, running: bool = True) -> dict[str, Any]:
+    return {"container": {"running": running, "release": release}, "spec": {"id": release} if release else None}
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ([runs("r1"), runs("r1")], {"id": "r1"}),
+        ([runs("r1"), runs("r2")], None),
+        ([runs("r1"), runs("r1", running=False)], None),
+        ([runs("r1"), runs(None)], None),
+        ([runs("r1"), {}], None),
+        ([{"container": {"running": True, "release": "r0"}, "spec": {"id": "r1"}}], None),
+        ([], None),
+    ],
+)
+def test_running_spec_is_one_that_all_ranks_run(states: list[dict[str, Any]], expected: dict[str, Any] | None) -> None:
+    assert _status.running_spec(states) == expected

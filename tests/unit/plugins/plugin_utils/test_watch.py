@@ -24,6 +24,8 @@ def test_running_rank() -> None:
     ("text", "words"),
     [
         (output(None, "Error: No such container: c"), "container c is gone"),
+        (f"Error: No such container: c\n{_watch.SEPARATOR}\n", "container c is gone"),
+        (f"Cannot connect to the Docker daemon\n{_watch.SEPARATOR}\n", "docker does not answer: Cannot connect"),
         (output({"Running": False, "ExitCode": 1, "OOMKilled": False}, "x"), "container c ended with exit code 1"),
         (
             output({"Running": False, "ExitCode": 137, "OOMKilled": True}, "x"),
