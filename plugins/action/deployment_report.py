@@ -52,6 +52,9 @@ def causes(task_vars: dict[str, Any]) -> str:
         failed = _hostvars.read(task_vars, host, "ansible_failed_result")
         if text := failed.get("msg") or (failed.get("endpoint") or {}).get("problem"):
             found[str(text)] = None
+    if len(found) > 1:
+        # What the role gb10_server says for a host that only went down with another.
+        found = {text: None for text in found if not text.startswith("another host failed")}
     lost = [host for host in _hostvars.members(task_vars) if host not in task_vars.get("ansible_play_hosts", [])]
     if lost and not found:
         found[f"{', '.join(lost)} could not be reached, or failed as the message above says"] = None
@@ -85,6 +88,7 @@ def collect(name: str, failure: str, predicted: bool, task_vars: dict[str, Any],
         "written_at": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now)),
         "nodes": [_node(host, facts) for host in hosts if (facts := _hostvars.facts(task_vars, host))],
         "rails": seen(head, "__gb10_fabric").get("rails", []),
+        "fabric": seen(head, "__gb10_fabric_measured").get("fabric") or {},
         "plan": seen(head, "__gb10_plan").get("plan"),
         "spec": seen(head, "__gb10_spec").get("spec"),
         "completion": (seen(head, "__gb10_endpoint").get("endpoint") or {}).get("completion"),
