@@ -63,7 +63,9 @@ class Deploy:
                 str(ROOT / "playbooks" / "deploy_qwen35.yml"),
                 *inventories,
                 "-e",
-                json.dumps({"gb10_report_dir": str(self.tmp_path / "reports"), **extra}),
+                json.dumps(
+                    {"gb10_report_dir": str(self.tmp_path / "reports"), "gb10_fabric_measure": "never", **extra}
+                ),
             ],
             env=ENV,
             cwd=self.tmp_path,
