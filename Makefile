@@ -91,6 +91,8 @@ format: env ## let ruff write the layout of the Python files and mend what it ca
 
 rehearse: rehearse-up ## the whole product on this machine: nodes, engine, model, deploy, a completion; NODES=4 for more
 	@ansible-playbook playbooks/deploy_qwen35.yml -i inventories/rehearsal
+	@echo "rehearse: nodes and deployment stay up. Look: 'ssh -F .rehearsal/ssh_config rehearsal-a', 'make rehearse' again,"
+	@echo "rehearse: '.venv/bin/ansible-playbook playbooks/status.yml -i inventories/rehearsal'. End all of it: 'make rehearse-down'."
 
 rehearse-up: env ## only the nodes, with engine image and model on the first of them
 	@python tests/nodes/rehearse.py up $(if $(NODES),--nodes $(NODES))

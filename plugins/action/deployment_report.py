@@ -17,6 +17,8 @@ from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action im
 
 display = Display()
 
+BETWEEN_CAUSES = "\n\n"
+
 
 class ActionModule(ControllerAction):
     """Gathers what the roles registered on each host and writes it once as JSON and once as Markdown."""
@@ -38,7 +40,11 @@ class ActionModule(ControllerAction):
             result["path"] = str(write(Path(args["directory"]).expanduser(), report, now))
         where = f"Report: {result['path']}" if result["path"] else "No report is written in check mode."
         if failure:
-            return {**result, "failed": True, "msg": f"{failure}\n{where}"}
+            # The whole of it stands above and in the report; the first line of each cause is enough to find it.
+            heads = "\n".join(cause.splitlines()[0] for cause in failure.split(BETWEEN_CAUSES))
+            return {**result, "failed": True, "msg": f"{heads}\n{where}"}
+        for line in _report.summary(report):
+            display.display(line)
         if report["completion"]:
             display.display(f"{report['spec']['model']['served_name']} answers: {report['completion']['text']!r}")
         display.display(f"deployment {args['name']}: {report['outcome']}. {where}", color=constants.COLOR_OK)
@@ -50,7 +56,7 @@ def causes(task_vars: dict[str, Any]) -> str:
     found: dict[str, None] = {}
     for host in _hostvars.members(task_vars):
         failed = _hostvars.read(task_vars, host, "ansible_failed_result")
-        if text := failed.get("msg") or (failed.get("endpoint") or {}).get("problem"):
+        if text := failed.get("msg"):
             found[str(text)] = None
     if len(found) > 1:
         # What the role gb10_server says for a host that only went down with another.
@@ -58,7 +64,7 @@ def causes(task_vars: dict[str, Any]) -> str:
     lost = [host for host in _hostvars.members(task_vars) if host not in task_vars.get("ansible_play_hosts", [])]
     if lost and not found:
         found[f"{', '.join(lost)} could not be reached, or failed as the message above says"] = None
-    return "\n".join(found) or "a task failed; its message stands above"
+    return BETWEEN_CAUSES.join(found) or "a task failed; its message stands above"
 
 
 def write(directory: Path, report: dict[str, Any], now: float) -> Path:
@@ -93,6 +99,7 @@ def collect(name: str, failure: str, predicted: bool, task_vars: dict[str, Any],
         "spec": seen(head, "__gb10_spec").get("spec"),
         "completion": (seen(head, "__gb10_endpoint").get("endpoint") or {}).get("completion"),
         "engine_told": waits[head].get("told") or {},
+        "was_running": bool(seen(head, "__gb10_spec").get("running")),
         "copies": [],
     }
     stages = []
@@ -104,7 +111,7 @@ def collect(name: str, failure: str, predicted: bool, task_vars: dict[str, Any],
                 "source": source,
                 "host": host,
                 "moved_bytes": copy["moved_bytes"],
-                "seconds": copy["seconds"],
+                "seconds": copy.get("seconds") or 0,
             }
             for host in hosts
             if (copy := seen(host, f"__gb10_{what}_sync")).get("moved_bytes")

@@ -5,14 +5,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Thread
 from typing import Any
 
 from ._facts_docker import read_containers, read_docker
-from ._facts_fabric_reader import read_fabric
-from ._facts_gpu import read_gpu
+from ._facts_fabric_reader import KERNEL_LOG, read_fabric
+from ._facts_gpu import APPS, read_gpu
 from ._facts_memory import read_memory
-from ._facts_network import read_network
+from ._facts_network import ADDRESSES, read_network
 from ._facts_platform import read_platform
 from ._facts_source import Source
 from ._facts_storage import read_storage
@@ -32,6 +33,11 @@ QUIET = frozenset(
         "port_by",
         "rdma_mtu_by",
         "gid_ipv4",
+        "ipv4_by",
+        "note",
+        "mode",
+        "dhcp4",
+        "rss_bytes",
     ]
 )
 
@@ -64,16 +70,49 @@ def explain_nulls(value: Any, key: str, missing: dict[str, str]) -> None:
             explain_nulls(item, f"{key}.{name}", missing)
 
 
+class Later(Thread):
+    """Something that is read while others are."""
+
+    def __init__(self, reader: Callable[[], Any]) -> None:
+        super().__init__(daemon=True)
+        self.reader = reader
+        self.answer: Any = None
+        self.error: Exception | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.answer = self.reader()
+        except Exception as error:
+            self.error = error
+
+    def result(self) -> Any:
+        self.join()
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+
+def programs(subsets: list[str]) -> list[list[str]]:
+    """The programs that the subsets need on a live machine."""
+    found = [APPS, ["nvidia-smi"]] if {"platform", "memory", "gpu"} & set(subsets) else []
+    return found + ([ADDRESSES, KERNEL_LOG] if "fabric" in subsets else [])
+
+
 def gather(subsets: list[str], sysroot: str, storage_paths: list[str]) -> dict[str, Any]:
     """All facts asked for. Reading only; absent things become null with a reason in missing."""
     missing: dict[str, str] = {}
     facts: dict[str, Any] = {}
-    # docker answers slowly, so it is asked while the files are read
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        readers: dict[str, Callable[[dict[str, str]], Any]] = {"docker": read_docker, "containers": read_containers}
-        answers = {name: pool.submit(reader, missing) for name, reader in readers.items() if name in subsets}
-        read_files(subsets, Source(sysroot), storage_paths, facts, missing)
-        facts.update({name: answer.result() for name, answer in answers.items()})
+    source = Source(sysroot)
+    if not source.exists("/"):
+        missing["sysroot"] = f"there is no folder {source.root}"
+    # programs and docker take their time to answer, so they are asked while the files are read
+    readers: dict[str, Callable[[dict[str, str]], Any]] = {"docker": read_docker, "containers": read_containers}
+    answers = {name: Later(partial(reader, missing)) for name, reader in readers.items() if name in subsets}
+    if not source.captured:
+        source.start(programs(subsets), Later)
+    read_files(subsets, source, storage_paths, facts, missing)
+    facts.update({name: answer.result() for name, answer in answers.items()})
     explain_nulls(facts, "", missing)
     facts["missing"] = dict(sorted(missing.items()))
     return facts

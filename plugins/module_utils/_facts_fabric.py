@@ -25,6 +25,8 @@ _GT_PER_LANE = {
     "64.0": 64 * 242 / 256,
 }
 
+_GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
+
 PORT_REMEDIES: dict[str, str | None] = {
     "unmeasured": "All readings are fine, but only a measurement shows the speed. Run the check playbook.",
     "no-link": "No cable or no link. With the nodes off, plug the cable in at both ends, then start them.",
@@ -73,6 +75,12 @@ def pcie_gbps(speed: str | None, width: int | None) -> float | None:
     return round(lane * width, 2) if lane and width else None
 
 
+def pcie_generation(speed: str | None) -> int | None:
+    """The generation of a PCIe link, by its speed."""
+    match = re.match(r"^([0-9]+(?:\.[0-9])?) ?GT/s", speed or "")
+    return _GENERATIONS.get(float(match.group(1))) if match else None
+
+
 def rdma_mtu_of(netdev_mtu: int | None) -> int | None:
     """The RDMA MTU that the kernel uses for an Ethernet MTU: the largest step that fits with 96 bytes of headers."""
     room = (netdev_mtu or 0) - 96
@@ -110,7 +118,13 @@ def port_number(
 
 
 def mapped_ipv4(gid: str | None) -> str | None:
-    """The IPv4 address in an IPv4-mapped GID, else None."""
+    """The IPv4 address in an IPv4-mapped GID, also in one whose zeros a person left out; else None."""
+    short = re.match(r"^0000:\.\.\.:ffff:([0-9a-f]{4}):([0-9a-f]{4})$", (gid or "").strip())
+    if short:
+        gid = "::ffff:" + ":".join(short.groups())
+    elif (gid or "").strip().startswith("0000:") and not re.match(r"^(?:[0-9a-fA-F]{4}:){7}[0-9a-fA-F]{4}$", gid or ""):
+        # the kernel writes all digits: this one was cut off
+        return None
     try:
         mapped = ipaddress.IPv6Address((gid or "").strip()).ipv4_mapped
     except ValueError:
@@ -127,6 +141,15 @@ def roce_v2_addresses(table: list[dict[str, Any]]) -> list[tuple[int, str]]:
         if address and kind in ("rocev2", "v2"):
             found.append((entry["index"], address))
     return found
+
+
+def link_local_index(table: list[dict[str, Any]]) -> int | None:
+    """The lowest RoCE v2 entry of fe80::/10; there is one on ports that are down, too."""
+    for entry in sorted(table, key=lambda item: item["index"]):
+        kind = (entry.get("type") or "").lower().replace(" ", "")
+        if kind in ("rocev2", "v2") and str(entry.get("gid") or "").lower().startswith("fe8"):
+            return int(entry["index"])
+    return None
 
 
 def order_addresses(addresses: list[str]) -> list[str]:
@@ -182,6 +205,22 @@ def choose_gid(netdev: str | None, addresses: list[str] | None, table: list[dict
     }
 
 
+def share_subnet(hcas: list[dict[str, Any]]) -> bool:
+    """Are two of the devices in one subnet. Where only the GID tells an address, a prefix length of 24 is taken."""
+    words = [hca["ipv4"] for hca in hcas if hca["ipv4"]]
+    if not words:
+        words = [hca["gid_ipv4"] + "/24" for hca in hcas if hca["gid_ipv4"]]
+    networks = [ipaddress.IPv4Interface(word).network for word in words]
+    return any(a.overlaps(b) for n, a in enumerate(networks) for b in networks[n + 1 :])
+
+
+def has_link(hcas: list[dict[str, Any]]) -> bool | None:
+    """Does one of the port's devices have a link; None when that could not be read."""
+    if any(hca["state"] == "ACTIVE" for hca in hcas):
+        return True
+    return None if any(hca["state"] is None for hca in hcas) else False
+
+
 def port_findings(hcas: list[dict[str, Any]]) -> list[str]:
     """Everything that is wrong with one QSFP port, worst first; ["unmeasured"] when nothing is."""
     active = [hca for hca in hcas if hca["state"] == "ACTIVE" and hca["netdev_up"] is not False]
@@ -198,8 +237,7 @@ def port_findings(hcas: list[dict[str, Any]]) -> list[str]:
         found.add("pcie-degraded")
     if any(hca["ipv4_known"] and hca["ipv4"] is None for hca in active):
         found.add("twin-without-ipv4")
-    networks = [ipaddress.IPv4Interface(hca["ipv4"]).network for hca in active if hca["ipv4"]]
-    if any(a.overlaps(b) for n, a in enumerate(networks) for b in networks[n + 1 :]):
+    if share_subnet(active):
         found.add("twins-share-subnet")
     if any(hca["ipv4"] and hca["gid_known"] and hca["gid_index"] is None for hca in active):
         found.add("gid-missing")
@@ -228,6 +266,7 @@ def group_ports(hcas: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "chip": chip or None,
                 "port": port,
                 "hcas": [hca["name"] for hca in members],
+                "link": has_link(members),
                 "verdict": findings[0],
                 "findings": findings,
                 "remedy": PORT_REMEDIES[findings[0]],

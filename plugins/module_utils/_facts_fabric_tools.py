@@ -17,7 +17,9 @@ def _put(devices: dict[str, dict[str, Any]], name: str, **values: Any) -> None:
 
 def parse_ibdev2netdev(text: str, devices: dict[str, dict[str, Any]]) -> None:
     """Lines `HCA port 1 ==> NETDEV (Up)`."""
-    for match in re.finditer(r"^\s*(\S+) port (\d+) ==> (\S+) \((Up|Down)\)", text, re.MULTILINE):
+    for match in re.finditer(
+        r"^[ \t]*(\S+)[ \t]+port[ \t]+(\d+)[ \t]+==>[ \t]+(\S+)[ \t]+\((Up|Down)\)", text, re.MULTILINE
+    ):
         state = "ACTIVE" if match.group(4) == "Up" else "DOWN"
         _put(devices, match.group(1), netdev=match.group(3), state=state)
 
@@ -39,7 +41,9 @@ def parse_rdma_link(text: str, devices: dict[str, dict[str, Any]]) -> None:
 def parse_show_gids(text: str, devices: dict[str, dict[str, Any]]) -> None:
     """The table of show_gids. Columns may be tabs or spaces; the IPv4 column may be empty."""
     pattern = re.compile(
-        r"^\s*(\S+)\s+(\d+)\s+(\d{1,5})\s+([0-9a-fx:]{15,})\s+(?:[0-9.x]+\s+)?(v1|v2)\s*(\S*)\s*$", re.MULTILINE
+        r"^[ \t]*(\S+)[ \t]+(\d+)[ \t]+(\d{1,5})[ \t]+([0-9a-fx:]{15,})[ \t]+"
+        r"(?:[0-9.x]+[ \t]+)?(v1|v2)\b[ \t]*(\S*)\s*$",
+        re.MULTILINE,
     )
     for name, _port, index, gid, version, netdev in pattern.findall(text):
         _put(devices, name, netdev=netdev or None)
@@ -97,12 +101,72 @@ def parse_ibv_devinfo(text: str, devices: dict[str, dict[str, Any]]) -> None:
             table.append({"index": int(gid.group(1)), "gid": gid.group(2), "type": (gid.group(3) or "").strip()})
 
 
-def parse_hotplug(text: str) -> dict[str, Any]:
-    """What the kernel log says about cables: is the hot-plug driver there, and which cables were plugged after boot."""
-    plugs = re.findall(r"^\[\s*([^\]]+)\] cx7-pcie-hotplug \S+ Cable plugin", text, re.MULTILINE)
-    # a stamp is seconds since boot, or a date in a log that a person printed
-    late = [stamp for stamp in plugs if not re.match(r"^[0-9]{1,12}(?:\.[0-9]+)?$", stamp) or float(stamp) > 120]
-    return {"driver": "cx7-pcie-hotplug" in text, "plugged_after_boot": late}
+def parse_ibstatus(text: str, devices: dict[str, dict[str, Any]]) -> None:
+    """The blocks of ibstatus."""
+    name: str | None = None
+    fields = {"state": "state", "phys state": "phys_state", "rate": "rate"}
+    for line in text.splitlines():
+        head = re.match(r"^\s*Infiniband device '([^']+)'", line)
+        key, colon, value = line.strip().partition(":")
+        if head:
+            name = head.group(1)
+            _put(devices, name)
+        elif name and colon and key in fields and value.strip():
+            _put(devices, name, **{fields[key]: value.strip()})
+
+
+def parse_names(text: str, devices: dict[str, dict[str, Any]]) -> None:
+    """Names, with a GUID or not, as ibv_devices and `ls /sys/class/infiniband` print them."""
+    for line in text.splitlines():
+        for name, guid in re.findall(r"(?:^|\s)((?:roce|mlx5_)\w+)(?:\s+([0-9a-f]{16})\b)?(?=\s|$)", line):
+            _put(devices, name, node_guid=guid or None)
+
+
+def parse_ib_write_bw(text: str, devices: dict[str, dict[str, Any]]) -> None:
+    """The MTU of the device that ib_write_bw ran on. The table of two runs in one text says nothing."""
+    names, sizes = (
+        re.findall(r"\bDevice\s*:\s*(\S+)", text),
+        re.findall(r"^\s*Mtu\s*:\s*(\d{3,5})\[B\]", text, re.MULTILINE),
+    )
+    if len(names) == 1 and len(sizes) == 1:
+        _put(devices, names[0], rdma_mtu=int(sizes[0]))
+
+
+def ethtool_speed(texts: list[tuple[str, str]], netdev: str) -> tuple[int | None, str | None]:
+    """(Gb/s, reason) of the Speed line for an interface, out of named outputs of ethtool."""
+    found = set()
+    for name, text in texts:
+        parts = re.split(r"^\s*Settings for ([^\s:]+):", text, flags=re.MULTILINE)
+        own = [body for head, body in zip(parts[1::2], parts[2::2], strict=True) if head == netdev]
+        named = name.startswith("ethtool-" + netdev.lower())
+        anybody = name.startswith("ethtool-speed") and not re.search(r"-en\w+$", name)
+        if not own and len(parts) == 1 and (named or anybody or name.endswith("-" + netdev.lower())):
+            own = [text]
+        found |= {speed for speed in map(parse_ethtool_speed, own) if speed}
+    if len(found) > 1:
+        speeds = " and ".join(str(speed) for speed in sorted(found))
+        return None, f"the captured outputs of ethtool differ: {speeds} Gb/s"
+    return (found.pop(), None) if found else (None, None)
+
+
+def ethtool_rdma_bytes(texts: list[tuple[str, str]], netdev: str) -> int | None:
+    """rx_vport_rdma_unicast_bytes of `ethtool -S` for an interface."""
+    for name, text in texts:
+        match = re.search(r"^\s*rx_vport_rdma_unicast_bytes:\s*(\d{1,19})\s*$", text, re.MULTILINE)
+        if match and name.endswith(netdev.lower()):
+            return int(match.group(1))
+    return None
+
+
+def sensors_temperature(text: str, pci: str) -> float | None:
+    """The temperature that `sensors` shows for a PCI function: mlx5-pci-20101 is 0002:01:00.1."""
+    for bus, rest in re.findall(r"^mlx5-pci-([0-9a-f]{3,6})\n((?:.+\n?)*)", text, re.MULTILINE):
+        number = int(bus, 16)
+        address = f"{number >> 16:04x}:{number >> 8 & 255:02x}:{number >> 3 & 31:02x}.{number & 7}"
+        match = re.search(r"^asic:\s+\+?([0-9]{1,3}\.[0-9])", rest, re.MULTILINE)
+        if address == pci and match:
+            return float(match.group(1))
+    return None
 
 
 def parse_ethtool_speed(text: str) -> int | None:

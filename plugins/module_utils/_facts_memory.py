@@ -12,7 +12,7 @@ from ._facts_source import Source
 KIB = 1024
 GIB = 1024**3
 LOW_BYTES = 8 * GIB
-CACHE_BYTES = 12 * GIB
+CACHE_BYTES = 16 * GIB  # a node that was just started shows about 13
 POOL_BYTES = 8 * GIB
 HELD_FORMULA = (
     "MemTotal - (MemFree + Buffers + Cached + AnonPages + KReclaimable + SUnreclaim + VmallocUsed + Percpu + Hugetlb)"
@@ -38,14 +38,19 @@ def parse_meminfo(text: str) -> dict[str, int]:
     values: dict[str, int] = {}
     for line in text.splitlines():
         match = re.match(r"^\s*([A-Za-z][A-Za-z0-9_()]*):\s+([0-9]{1,16})(?:\s+(kB))?\s*$", line)
-        if match:
+        # a size without its unit was cut off
+        if match and (match.group(3) or match.group(1).startswith("HugePages_")):
             values[match.group(1)] = int(match.group(2)) * (KIB if match.group(3) else 1)
     return values
 
 
-def parse_free(text: str) -> dict[str, int]:
-    """`free -h` or `free`, as the same names as /proc/meminfo. The figures are rounded by free itself."""
+def parse_free(text: str, unit: str = "k") -> dict[str, int]:
+    """`free -h` or `free`, as the same names as /proc/meminfo. The figures are rounded by free itself.
+
+    unit is that of figures without one: b, k, m or g.
+    """
     units = {"B": 1, "Ki": KIB, "Mi": KIB**2, "Gi": GIB, "Ti": KIB**4}
+    bare = {"b": 1, "k": KIB, "m": KIB**2, "g": GIB}[unit]
     head: list[str] = []
     values: dict[str, int] = {}
     for line in text.splitlines():
@@ -54,10 +59,10 @@ def parse_free(text: str) -> dict[str, int]:
             head = cells
         elif head and cells and cells[0] in ("Mem:", "Swap:"):
             for name, cell in zip(head, cells[1:], strict=False):
-                match = re.match(r"^([0-9]+(?:\.[0-9]+)?)(B|Ki|Mi|Gi|Ti)?$", cell)
+                match = re.match(r"^([0-9]{1,15}(?:\.[0-9]{1,3})?)(B|Ki|Mi|Gi|Ti)?$", cell)
                 if not match:
                     continue
-                size = int(float(match.group(1)) * (units[match.group(2)] if match.group(2) else KIB))
+                size = int(float(match.group(1)) * (units[match.group(2)] if match.group(2) else bare))
                 key = {
                     "Mem:": {"total": "MemTotal", "free": "MemFree", "available": "MemAvailable"},
                     "Swap:": {"total": "SwapTotal", "free": "SwapFree"},
@@ -69,7 +74,7 @@ def parse_free(text: str) -> dict[str, int]:
 
 def parse_swaps(text: str) -> dict[str, int]:
     """/proc/swaps as SwapTotal and SwapFree; empty when there is no swap line."""
-    rows = re.findall(r"^\S+\s+(?:file|partition)\s+([0-9]{1,14})\s+([0-9]{1,14})\s", text, re.MULTILINE)
+    rows = re.findall(r"^\S+[ \t]+(?:file|partition)[ \t]+([0-9]{1,14})[ \t]+([0-9]{1,14})\s", text, re.MULTILINE)
     if not rows:
         return {}
     total, used = (sum(int(row[index]) for row in rows) * KIB for index in (0, 1))
@@ -87,6 +92,9 @@ def hugepages(values: dict[str, int]) -> tuple[int | None, int | None]:
 
 def driver_held(values: dict[str, int]) -> tuple[int | None, str | None]:
     """Bytes that no category of /proc/meminfo accounts for, and why it is not known."""
+    if "Slab" in values and "SUnreclaim" not in values:
+        # Slab is SReclaimable + SUnreclaim
+        values = {**values, "SUnreclaim": values["Slab"], "KReclaimable": 0}
     needed = ["MemTotal", "MemFree", "Buffers", "Cached", "AnonPages", "SUnreclaim"]
     absent = [name for name in needed if name not in values]
     if absent:
@@ -108,15 +116,24 @@ def vendor_estimate(values: dict[str, int]) -> tuple[int | None, str]:
 
 def judge(total: int | None, available: int | None, free: int | None, pools: int | None) -> str | None:
     """The verdict word; None when the figures are not known."""
-    if total is None or available is None:
+    if available is None:
         return None
-    if pools is not None and pools >= max(POOL_BYTES, total // 20):
+    if pools is not None and pools >= max(POOL_BYTES, (total or 0) // 20):
         return "driver-keeps-freed-pools"
-    if available < max(LOW_BYTES, total // 10):
+    if available < max(LOW_BYTES, (total or 0) // 10):
         return "too-little-to-start"
     if free is not None and available - free >= CACHE_BYTES:
         return "page-cache-in-the-way"
+    if total is None:
+        return None
     return "roomy" if available >= total * 3 // 4 else "in-use"
+
+
+def pressure(available: int | None, swap_used: int | None) -> str | None:
+    """high when little is available and swap is in use; None when that is not known."""
+    if available is None or (available < LOW_BYTES and swap_used is None):
+        return None
+    return "low" if available >= LOW_BYTES else "high" if swap_used else "some"
 
 
 def summarise(values: dict[str, int], gpu_used: int | None, missing: dict[str, str]) -> dict[str, Any]:
@@ -132,13 +149,16 @@ def summarise(values: dict[str, int], gpu_used: int | None, missing: dict[str, s
     bound = available + pools if pools is not None and available is not None else None
     estimate, formula = vendor_estimate(values)
     verdict = judge(total, available, free, pools)
+    swap_total, swap_free = values.get("SwapTotal"), values.get("SwapFree")
+    swap_used = max(0, swap_total - swap_free) if swap_total is not None and swap_free is not None else None
     return {
         "total_bytes": total,
         "available_bytes": available,
         "free_bytes": free,
         "cached_bytes": values.get("Cached"),
-        "swap_total_bytes": values.get("SwapTotal"),
-        "swap_free_bytes": values.get("SwapFree"),
+        "swap_total_bytes": swap_total,
+        "swap_free_bytes": swap_free,
+        "swap_used_bytes": swap_used,
         "hugepages_bytes": hugepages(values)[0],
         "hugepages_free_bytes": hugepages(values)[1],
         "cma_total_bytes": values.get("CmaTotal"),
@@ -153,6 +173,7 @@ def summarise(values: dict[str, int], gpu_used: int | None, missing: dict[str, s
         "cuda_upper_bound_formula": "MemAvailable + driver_held - GPU processes",
         "vendor_estimate_bytes": estimate,
         "vendor_estimate_formula": formula,
+        "pressure": pressure(available, swap_used),
         "verdict": verdict,
         "remedy": VERDICTS[verdict] if verdict else None,
     }
@@ -162,15 +183,18 @@ def read_memory(source: Source, gpu_used: int | None, missing: dict[str, str]) -
     """Read /proc/meminfo; a captured tree may hold it as a command output, or only what `free` printed."""
     origin = "/proc/meminfo"
     values = parse_meminfo(source.read("/proc/meminfo") or "")
-    if "MemTotal" not in values:
-        for text in source.captured_texts(["meminfo", "proc-meminfo"]):
-            values.update(parse_meminfo(text))
-    if "MemTotal" not in values:
-        for text in source.captured_texts(["free"]):
-            for name, size in parse_free(text).items():
-                values.setdefault(name, size)
-            origin = "free (rounded)"
-        for text in [source.read("/proc/swaps") or ""] + source.captured_texts(["swaps", "proc-swaps"]):
+    if not values:
+        # one moment only: figures of several captures are not mixed
+        texts = [parse_meminfo(text) for text in source.captured_texts(["meminfo", "proc-meminfo"])]
+        values = next((item for item in texts if "MemTotal" in item), next((item for item in texts if item), {}))
+    if not {"MemTotal", "MemAvailable", "MemFree"} & set(values):
+        origin = "free (rounded)"
+        for name, text in source.captured_named(["free"])[:1]:
+            unit = re.match(r"^free-([bkmg])\b", name)
+            for key, size in parse_free(text, unit.group(1) if unit else "k").items():
+                values.setdefault(key, size)
+    if "SwapTotal" not in values or origin != "/proc/meminfo":
+        for text in [source.read("/proc/swaps") or "", *source.captured_texts(["swaps", "proc-swaps", "swapon"])]:
             values.update(parse_swaps(text))
     facts = summarise(values, gpu_used, missing)
     facts["source"] = origin if values else None

@@ -9,8 +9,10 @@ import json
 import re
 from typing import Any
 
+from ._facts_netplan import planned, read_netplan
 from ._facts_source import Source, safe_name
 
+ADDRESSES = ["ip", "-j", "addr"]
 _HEAD = re.compile(r"^\s*\d+:\s+([^\s:@]+)(?:@\S+)?:\s+<([^>]*)>\s*(?:.*?\bmtu\s+(\d{1,6}))?")
 _ONE_LINE = re.compile(r"^\s*\d+:\s+([^\s:@]+)(?:@\S+)?\s+inet\s+(\S+)")
 _INET = re.compile(r"^\s*inet\s+(\S+)\s*(.*)$")
@@ -75,8 +77,9 @@ def parse_ip_text(text: str) -> list[dict[str, Any]]:
         elif one and safe_name(one.group(1)):
             _add(_entry(found, one.group(1)), ipv4_interface(one.group(2)))
         elif inet:
-            last = inet.group(2).split()[-1:]
-            name = current or safe_name(last[0] if last else None)
+            # a whole line ends with the interface's label, which an alias makes longer
+            label = inet.group(2).split()[-1:] if "scope" in inet.group(2) else []
+            name = safe_name(label[0].partition(":")[0]) if label else current
             if name:
                 _add(_entry(found, name), ipv4_interface(inet.group(1)))
         elif brief and safe_name(brief.group(1)):
@@ -99,21 +102,86 @@ def parse_listening(text: str) -> set[int]:
     return ports
 
 
+def merge(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One entry for each interface out of several outputs."""
+    found: dict[str, dict[str, Any]] = {}
+    for item in entries:
+        entry = _entry(found, item["name"])
+        for address in item["ipv4"]:
+            _add(entry, address)
+        for key in ("mtu", "up"):
+            entry[key] = item[key] if entry[key] is None else entry[key]
+    return list(found.values())
+
+
+def default_interface(source: Source) -> str | None:
+    """The interface of the default route with the lowest metric."""
+    routes = []
+    for line in (source.read("/proc/net/route") or "").splitlines():
+        cells = line.split()
+        if len(cells) > 7 and cells[1] == "00000000" and cells[7] == "00000000" and cells[6].isdecimal():
+            routes.append((int(cells[6]), cells[0]))
+    for text in source.captured_texts(["ip-route", "ip-r", "ip-4-route"]):
+        for line in text.splitlines():
+            match = re.match(r"^\s*default\s.*\bdev (\S+)(?:.*\bmetric (\d{1,9}))?", line)
+            if match:
+                routes.append((int(match.group(2) or 0), match.group(1)))
+    return safe_name(min(routes)[1]) if routes else None
+
+
+def captured_interfaces(source: Source, files: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
+    """Interfaces out of whatever a captured tree shows of them."""
+    others = (
+        "ip-link",
+        "ip-j-link",
+        "ip-d-link",
+        "ip-br-link",
+        "ip-brief-link",
+        "ip-s-link",
+        "ip-route",
+        "ip-r",
+        "ip-neigh",
+        "ip-n",
+        "ip-rule",
+        "ip-4-route",
+    )
+    texts = {name: text for name, text in source.captured_named(["ip"]) if not name.startswith(others)}
+    found = merge([entry for text in texts.values() for entry in parse_ip_json(text) or parse_ip_text(text)])
+    names = {entry["name"] for entry in found}
+    plan = planned(files)
+    for name in sorted(set(plan) - names):
+        entry = plan[name]
+        # an address that the network or the interface itself gives is not written there
+        known = bool(entry["ipv4"]) or not (entry["dhcp4"] or entry["link_local_ipv4"])
+        found.append({"name": name, "ipv4": entry["ipv4"] if known else None, "mtu": entry["mtu"], "up": None})
+        found[-1]["from_netplan"] = True
+    # `ip link` shows no addresses: they stay unknown, which is not the same as having none
+    links = source.captured_texts(["ip-link", "ip-j-link", "ip-d-link", "ip-s-link", "ip-br-link", "ip-brief-link"])
+    for entry in (entry for text in links for entry in parse_ip_json(text) or parse_ip_text(text)):
+        same = next((item for item in found if item["name"] == entry["name"]), None)
+        if same is None:
+            found.append(dict(entry, ipv4=None))
+        else:
+            same.update({key: entry[key] for key in ("mtu", "up") if entry[key] is not None})
+    return found or None
+
+
 def read_network(source: Source, missing: dict[str, str]) -> dict[str, Any]:
     """interfaces (null when they cannot be read) and listening_tcp_ports, which always come from the live machine."""
-    output = source.command(["ip-j-addr", "ip-j-a"], ["ip", "-j", "addr"])
+    files = read_netplan(source)
+    if files is None:
+        missing["network.netplan"] = "/etc/netplan holds no file that could be read"
+    output = source.command(["ip-j-addr", "ip-j-a", "ip-j-address"], ADDRESSES)
     interfaces: list[dict[str, Any]] | None = parse_ip_json(output.text) or None
     # a part of the list cannot show that an interface has no address
-    complete = interfaces is not None
-    if interfaces is None:
-        texts = source.captured_texts(["ip-addr", "ip-a.", "ip-a-", "ip-o-", "ip-br", "ip-4-"])
-        found = parse_ip_text("\n".join(texts))
-        names = {entry["name"] for entry in found}
-        # `ip link` shows no addresses: they stay unknown, which is not the same as having none
-        links = parse_ip_text("\n".join(source.captured_texts(["ip-link", "ip-j-link"])))
-        interfaces = found + [dict(entry, ipv4=None) for entry in links if entry["name"] not in names] or None
+    complete = interfaces is not None and ("lo" in {entry["name"] for entry in interfaces} or len(interfaces) > 1)
+    if not complete and source.captured:
+        interfaces = captured_interfaces(source, files)
     if interfaces is None:
         missing["network.interfaces"] = output.reason or "`ip -j addr` printed nothing that could be read"
+    route = default_interface(source)
+    if route is None:
+        missing["network.default_interface"] = "no default route could be read"
     live = Source("/")
     tables = [live.read("/proc/net/" + name) for name in ("tcp", "tcp6")]
     ports: list[int] | None = None
@@ -125,4 +193,10 @@ def read_network(source: Source, missing: dict[str, str]) -> dict[str, Any]:
         for key in ("mtu", "up"):
             if entry[key] is None:
                 missing["network.interfaces.{}.{}".format(entry["name"], key)] = "`ip addr` does not show it"
-    return {"interfaces": interfaces, "complete": complete, "listening_tcp_ports": ports}
+    return {
+        "interfaces": interfaces,
+        "complete": complete,
+        "default_interface": route,
+        "netplan": files,
+        "listening_tcp_ports": ports,
+    }

@@ -47,18 +47,23 @@ def parse_assignments(text: str, keys: frozenset[str]) -> dict[str, str]:
 
 
 def parse_dmidecode(text: str) -> dict[str, str]:
-    """The fields of a dmidecode page that name the machine."""
+    """The fields of a dmidecode page, or of lines of one, that name the machine and its firmware."""
     wanted = {
         "Manufacturer": "sys_vendor",
         "Product Name": "product_name",
         "Family": "product_family",
         "Version": "product_version",
     }
+    # lines without their headline: only the BIOS has a release date
+    section = "BIOS" if "Release Date:" in text and "Product Name:" not in text else "System"
     values: dict[str, str] = {}
     for line in text.splitlines():
+        head = re.match(r"^(BIOS|System|[A-Z][A-Za-z ]*?) (?:Information|Enclosure|Slot.*|Device.*)$", line)
+        section = head.group(1) if head else section
         key, colon, value = line.strip().partition(":")
-        if colon and key in wanted and value.strip():
-            values.setdefault(wanted[key], value.strip())
+        name = "bios_version" if section == "BIOS" and key == "Version" else wanted.get(key)
+        if colon and name and value.strip() and section in ("System", "BIOS") and key in wanted:
+            values.setdefault(name, value.strip())
     return values
 
 
@@ -115,21 +120,32 @@ def nvidia_pci_devices(source: Source) -> list[str] | None:
         if device and (kind is None or kind.lower().startswith(("0x03", "0x12"))):
             found.append(device.lower().replace("0x", "", 1))
     for text in source.captured_texts(["lspci"]):
-        found += re.findall(r"\[10de:([0-9a-f]{4})\]", text.lower())
-        seen = True
-    return found if seen else None
+        lines = [
+            line
+            for line in text.lower().splitlines()
+            if re.search(r"\b(?:3d|vga|display|03[0-9a-f]{2}:) |\[gb10\]", line)
+        ]
+        for line in lines:
+            match = re.search(r"\b10de:([0-9a-f]{4})\b|nvidia .*\bdevice (2e[0-9a-f]{2})\b", line)
+            if match or ("nvidia" in line and "[gb10]" in line):
+                found.append((match.group(1) or match.group(2)) if match else GB10_PCI_DEVICE)
+    # a list that was searched for another word shows nothing about the GPU
+    seen = seen or (bool(source.captured_texts(["lspci"])) and not source.captured_texts(["lspci-grep", "lspci-d"]))
+    return found if seen or found else None
 
 
 def read_dmi(source: Source) -> dict[str, str | None]:
     """DMI strings as printed; files that hold serial numbers are not opened."""
     dmi: dict[str, str | None] = {}
     captured: dict[str, str] = {}
-    for text in source.captured_texts(["dmi.", "dmidecode-t"]):
-        captured.update(parse_dmidecode(text))
+    for name, text in source.captured_named(["dmi", "dmidecode"]):
+        if not name.startswith("dmidecode-s-"):
+            captured = {**parse_dmidecode(text), **captured}
     for key in ("sys_vendor", "product_name", "product_family", "product_version", "bios_version"):
         value = source.value("/sys/class/dmi/id/" + key) or source.value("/sys/devices/virtual/dmi/id/" + key)
         if value is None and source.captured:
-            lines = source.command(["dmidecode-s-" + DMIDECODE_KEYWORDS[key]]).text.strip().splitlines()
+            names = ["dmidecode-s-" + DMIDECODE_KEYWORDS[key], "sys-class-dmi-id-" + key, key.replace("_", "-")]
+            lines = source.command(names).text.strip().splitlines()
             value = (lines[0].strip() or None) if lines else captured.get(key)
         dmi[key] = value
     return dmi
@@ -138,7 +154,8 @@ def read_dmi(source: Source) -> dict[str, str | None]:
 def _release_file(source: Source, path: str, keys: frozenset[str]) -> dict[str, str]:
     text = source.read(path)
     if text is None:
-        text = "\n".join(source.captured_texts([path.strip("/").replace("/", "-"), os.path.basename(path)]))
+        names = [path.strip("/").replace("/", "-"), os.path.basename(path), "cat-" + path.strip("/").replace("/", "-")]
+        text = source.command(names).text
     return parse_assignments(text, keys)
 
 
@@ -152,7 +169,7 @@ def read_platform(source: Source, gpu: dict[str, Any], missing: dict[str, str]) 
         kernel, arch = parse_uname(
             " ".join(
                 [
-                    source.command(["uname-a", "uname"]).text,
+                    source.command(["uname-a", "uname", "proc-version"]).text,
                     source.command(["uname-r"]).text,
                     source.command(["uname-m"]).text,
                     source.read("/proc/version") or "",
@@ -168,7 +185,7 @@ def read_platform(source: Source, gpu: dict[str, Any], missing: dict[str, str]) 
         match = re.search(r"^CPU\(s\):\s+(\d{1,4})\s*$", text, re.MULTILINE)
         cpus = cpus or (int(match.group(1)) if match else None)
     driver = driver_version(source.read("/proc/driver/nvidia/version") or "")
-    for text in source.captured_texts(["proc-driver-nvidia-version"]):
+    for text in source.captured_texts(["proc-driver-nvidia-version", "nvidia-version"]):
         driver = driver or driver_version(text)
     driver = driver or source.value("/sys/module/nvidia/version") or gpu["driver"]
     is_gb10, evidence = decide(dmi, {**fastos, **dgx}, gpu["name"], nvidia_pci_devices(source))

@@ -5,14 +5,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import shutil
 import subprocess
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 LIMIT = 1024 * 1024
 COMMAND_SECONDS = 10.0
+MOST_TEXTS = 300
 SAFE_NAME = re.compile(r"^(?!\.{1,2}$)[A-Za-z0-9_.:@-]{1,64}$")
 
 
@@ -57,22 +60,6 @@ def run(argv: list[str], seconds: float = COMMAND_SECONDS) -> Output:
     return Output(text, 0)
 
 
-def parse_listing(text: str) -> dict[str, str]:
-    """Lines of path TAB value, path:value (grep) or a bare path (ls), as a map from path to value."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        line = line.rstrip("\r")
-        if not line.startswith("/"):
-            continue
-        path, tab, value = line.partition("\t")
-        if not tab:
-            # a path may hold colons (0000:01:00.1, MTKP0001:00): those are followed by two hex digits and one of : . /
-            cut = re.search(r":(?![0-9a-f]{2}[:./])", line)
-            path, value = (line[: cut.start()], line[cut.end() :]) if cut else (line, "")
-        found[path.rstrip("/")] = value
-    return found
-
-
 class Source:
     """Reads files below a root. The root / is this machine; any other root is a captured tree, whose commands/ folder
     holds what the commands printed."""
@@ -81,9 +68,12 @@ class Source:
         self.root = os.path.abspath(root or "/")
         self.captured = self.root != "/"
         self._outputs: dict[str, Output] = {}
+        self._started: dict[tuple[str, ...], Any] = {}
         self._files: dict[str, str] = {}
         self._children: dict[str, set[str]] = {}
+        self.texts: dict[str, str] = {}
         if self.captured:
+            self.texts = self._load_texts()
             self._load_listings()
 
     # --- files ---
@@ -110,9 +100,9 @@ class Source:
         return text or None
 
     def number(self, path: str) -> int | None:
-        """The decimal number in a one-line file, or None."""
+        """The decimal number in a one-line file; None for no number and for -1, which the kernel writes for unknown."""
         text = self.value(path)
-        return int(text) if text is not None and re.match(r"^-?[0-9]{1,20}$", text) else None
+        return int(text) if text is not None and re.match(r"^[0-9]{1,20}$", text) else None
 
     def entries(self, path: str) -> list[str]:
         """The names in a folder, sorted; empty when it is absent."""
@@ -151,6 +141,11 @@ class Source:
             return []
 
     # --- commands ---
+    def start(self, programs: list[list[str]], later: Callable[[Callable[[], Output]], Any]) -> None:
+        """Start programs whose output will be asked for."""
+        for argv in programs:
+            self._started[tuple(argv)] = later(functools.partial(run, argv))
+
     def command(self, names: list[str], argv: list[str] | None = None) -> Output:
         """The output of a command: run on a live machine, read from commands/NAME.txt (or .csv) in a captured tree.
 
@@ -160,37 +155,50 @@ class Source:
         key = names[0]
         if key not in self._outputs:
             if self.captured:
-                self._outputs[key] = self._captured_command(names)
+                texts = [text for name in names for text in self.captured_texts([name])]
+                absent = Output("", 127, f"the captured tree has no commands/{key}.txt")
+                self._outputs[key] = Output(texts[0], 0) if texts else absent
             elif argv is None:
                 self._outputs[key] = Output("", 127, "not run on a live machine")
             else:
-                self._outputs[key] = run(argv)
+                started = self._started.get(tuple(argv))
+                self._outputs[key] = started.result() if started else run(argv)
         return self._outputs[key]
 
-    def captured_texts(self, prefixes: list[str]) -> list[str]:
-        """The texts of all captured outputs whose name starts with one of the prefixes (none on a live machine)."""
+    def captured_named(self, names: list[str]) -> list[tuple[str, str]]:
+        """(name, text) of the captured outputs called NAME or NAME-anything, the exact name first. None on a live
+        machine."""
         if not self.captured:
             return []
-        files = [name for name in self.entries("/commands") if name.endswith((".txt", ".csv", ".tsv"))]
-        wanted = [name for name in files if name.startswith(tuple(prefixes))]
-        return [text for text in (self.read("/commands/" + name) for name in wanted) if text is not None]
+        wanted = [re.sub(r"[_ ]", "-", name).lower() for name in names]
+        found = []
+        for name, text in self.texts.items():
+            if any(name == item or name.startswith(item + "-") for item in wanted):
+                found.append((name, text))
+        return sorted(found, key=lambda item: (item[0] not in wanted, item[0]))
 
-    def _captured_command(self, names: list[str]) -> Output:
-        files = self.entries("/commands")
-        for name in names:
-            exact = [name + end for end in (".txt", ".csv", ".json") if name + end in files]
-            near = [item for item in files if item.startswith(name + "-") and item.endswith((".txt", ".csv"))]
-            for item in exact + near:
-                text = self.read("/commands/" + item)
-                if text is not None:
-                    return Output(text, 0)
-        return Output("", 127, f"the captured tree has no commands/{names[0]}.txt")
+    def captured_texts(self, names: list[str]) -> list[str]:
+        """The texts of captured_named."""
+        return [text for _name, text in self.captured_named(names)]
+
+    def _load_texts(self) -> dict[str, str]:
+        from ._facts_captured import of_one_node, text_name
+
+        files: dict[str, str] = {}
+        for folder in ("/commands", ""):
+            for file in self.entries(folder or "/")[:MOST_TEXTS]:
+                name = text_name(file)
+                if name:
+                    files.setdefault(name, folder + "/" + file)
+        read = {name: self.read(files[name]) for name in of_one_node(sorted(files))}
+        return {name: text.removeprefix("\ufeff") for name, text in read.items() if text is not None}
 
     def _load_listings(self) -> None:
-        texts = self.captured_texts(["sysfs"])
-        texts += [text for text in (self.read("/sysfs.tsv"),) if text]
-        for text in texts:
-            self._files.update(parse_listing(text))
+        from ._facts_captured import parse_listing, parse_loops
+
+        for name, text in self.texts.items():
+            for path, value in {**parse_loops(name, text), **parse_listing(text)}.items():
+                self._files.setdefault(path, value)
         for path in list(self._files):
             while "/" in path[1:]:
                 folder, _slash, name = path.rpartition("/")

@@ -49,10 +49,15 @@ def check_addresses(address: str, allowed: Iterable[str]) -> list[str]:
     return peers
 
 
-def listen(address: str, port: int) -> socket.socket:
+def listen(address: str, port: int, device: str | None = None) -> socket.socket:
+    """A listening socket. With device it answers only what comes in there, where this user may ask for that."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        return socket.create_server((address, port), family=family, backlog=MAX_CONNECTIONS)
+        listener = socket.create_server((address, port), family=family, backlog=MAX_CONNECTIONS)
+        if device:
+            with contextlib.suppress(PermissionError):
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode() + b"\0")
+        return listener
     except OSError as error:
         raise JobError(
             f"Cannot listen on {address} port {port}: {error.strerror or error}. "
@@ -149,11 +154,16 @@ def _lock_is_free(session: str) -> bool:
 
 
 def open_offer(
-    address: str, port: int, allowed: Iterable[str], idle_timeout: float, make: Callable[[str], Handler]
+    address: str,
+    port: int,
+    allowed: Iterable[str],
+    idle_timeout: float,
+    make: Callable[[str], Handler],
+    device: str | None = None,
 ) -> dict[str, Any]:
     """Starts the detached server. make(session) gives the handler. Returns address, port, token and session."""
     peers = check_addresses(address, allowed)
-    listener = listen(address, port)
+    listener = listen(address, port, device)
     sweep()
     session = private_dir(PREFIX)
     token = secrets.token_urlsafe(32)

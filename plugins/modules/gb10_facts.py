@@ -34,6 +34,8 @@ options:
     description:
       - Read C(proc), C(sys) and C(etc) below this folder, and command outputs from its C(commands) folder, rather than
         this machine.
+      - An output is named like its command, as in C(commands/ibdev2netdev.txt), C(ip-j-addr.txt), C(show_gids.txt),
+        C(nvidia-smi.txt) or C(free-h.txt). Words after the name are allowed, and so are outputs beside the folders.
       - Docker, containers, storage and listening ports are always those of this machine.
     type: path
     default: /
@@ -108,6 +110,8 @@ ansible_facts:
             - C(cuda_upper_bound_bytes) is the most that a CUDA process can get.
             - C(verdict) is one of C(roomy), C(page-cache-in-the-way), C(driver-keeps-freed-pools), C(in-use) and
               C(too-little-to-start). C(remedy) says what to do.
+            - C(pressure) is C(high) when less than 8 GiB is available and swap is in use, C(some) when swap is
+              not in use, else C(low).
           type: dict
           returned: when asked for
           sample:
@@ -143,7 +147,11 @@ ansible_facts:
               IPv4 address; when it is null, C(gid_reason) says why.
             - The C(verdict) of a port is one of C(no-link), C(unknown), C(twin-down), C(link-below-200),
               C(pcie-degraded), C(twin-without-ipv4), C(twins-share-subnet), C(gid-missing) and C(unmeasured).
-              C(findings) lists all that apply.
+              C(findings) lists all that apply, and C(note) says what else to know about the port.
+            - C(cables) counts the ports with a link. C(notes) are for people, such as about a cable that was plugged in
+              while the node ran.
+            - C(gid_ipv4) is the address that the GID table shows at C(gid_index), also where the prefix length of
+              C(ipv4) is not known. C(ipv4_by) says whether C(ipv4) is that of the interface or only planned by netplan.
             - The C(verdict) of the fabric is the worst of the ports with a link. It may also be C(no-nic) or
               C(nic-without-devices), with C(reason), or null when nothing could be read.
             - C(hotplug) says whether the cable hot-plug driver is there, and which cables were plugged in later.
@@ -166,22 +174,30 @@ ansible_facts:
                   address: "0000:01:00.0"
                   speed: 32.0 GT/s PCIe
                   width: 4
+                  generation: 5
                   gbps: 126.03
+                iommu: identity
+                temperature_c: 40.0
             ports:
               - chip: 0000005e00000001
                 port: 0
                 hcas: [rocep1s0f0, roceP2p1s0f0]
+                link: true
                 verdict: unmeasured
                 findings: [unmeasured]
                 remedy: All readings are fine, but only a measurement shows the speed. Run the check playbook.
             verdict: unmeasured
+            cables: 1
+            notes: []
             reason: null
             hotplug:
               driver: true
               plugged_after_boot: []
+              plugged_ports: []
         network:
           description:
-            - Interfaces with their IPv4 addresses, and the TCP ports that somebody listens on.
+            - Interfaces with their IPv4 addresses, what netplan plans for them, the interface of the default route, and
+              the TCP ports that somebody listens on.
           type: dict
           returned: with the subset fabric
           sample:
@@ -191,6 +207,16 @@ ansible_facts:
                 mtu: 9000
                 up: true
             complete: true
+            default_interface: enP7s7
+            netplan:
+              - file: /etc/netplan/40-cx7.yaml
+                mode: "600"
+                interfaces:
+                  enp1s0f0np0:
+                    ipv4: [192.168.200.11/24]
+                    mtu: 9000
+                    dhcp4: false
+                    link_local_ipv4: false
             listening_tcp_ports: [22]
         docker:
           description:

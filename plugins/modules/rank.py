@@ -208,6 +208,11 @@ def main() -> None:
     except (_rank.RankError, OSError) as error:
         module.fail_json(msg=str(error))
     state, release = module.params["state"], module.params["release"]
+    if state == "absent" and os.path.isdir(rank.directory) and not os.path.isdir(f"{rank.directory}/releases"):
+        module.fail_json(
+            msg=f"{rank.directory} is not the directory of a deployment: there is no 'releases' in it. Nothing was "
+            "removed. Next step: correct gb10_server_root or gb10_server_name."
+        )
     before = [f"{container['name']} {container['state']} {container['release']}" for container in rank.found]
     if state == "started":
         changed = not rank.is_wanted()

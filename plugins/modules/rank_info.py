@@ -66,7 +66,9 @@ rank_state:
       type: str
       sample: null
     spec:
-      description: The spec of the release in RV(rank_state.current), or V(null).
+      description:
+        - The spec of the release that the container runs, or of RV(rank_state.current) without one; V(null) when it
+          cannot be read.
       type: dict
       sample: {id: main-0a1b2c3d4e5f}
     log:
@@ -113,7 +115,7 @@ def main() -> None:
             "error": error,
             "current": current,
             "previous": _rank.linked_release(directory, "previous"),
-            "spec": _rank.read_spec(directory, current),
+            "spec": _rank.read_spec(directory, container["release"] if container else current),
             "log": log,
         },
     )

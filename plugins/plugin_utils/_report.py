@@ -17,7 +17,7 @@ TERMS = (
     ("kv_bytes", "KV cache"),
     ("activation_bytes", "activation"),
     ("graphs_bytes", "CUDA graphs"),
-    ("non_torch_bytes", "outside the allocator"),
+    ("non_torch_bytes", "communication buffers, processes, fixed costs"),
     ("reserve_bytes", "reserve for the node"),
     ("free_bytes", "left free"),
 )
@@ -33,10 +33,35 @@ def gigabytes(size: float) -> str:
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
+def gigabits(rate: float | None) -> str:
+    """Bits per second as Gb/s; what is not known is unmeasured, never a number."""
+    return "unmeasured" if rate is None else f"{rate / 1e9:.1f} Gb/s"
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
     """A Markdown table."""
     body = ["| " + " | ".join("-" if cell is None else str(cell) for cell in row) + " |" for row in rows]
     return ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head), *body, ""]
+
+
+def summary(report: Mapping[str, Any]) -> list[str]:
+    """What a run did or would do, in a few lines for the terminal."""
+    lines = []
+    if plan := report.get("plan"):
+        rank = min(plan["ranks"], key=lambda entry: entry["free_bytes"])
+        terms = ", ".join(f"{words} {gib(rank[key])}" for key, words in TERMS if rank.get(key))
+        lines.append(
+            f"plan: {plan['verdict']}; tensor parallel {plan['tp']}, context {plan['context_length']} tokens, "
+            f"{plan['max_num_seqs']} sequences; on {rank['host']}: {terms}"
+        )
+    if report.get("spec"):
+        for copy in report["copies"]:
+            lines.append(f"{copy['what']}: {gigabytes(copy['moved_bytes'])} from {copy['source']} to {copy['host']}")
+        if not report["copies"]:
+            lines.append("image and model: every node has them, nothing to copy")
+        same = "run this release already" if report.get("was_running") else "start anew"
+        lines.append(f"ranks: {same} ({report['spec']['id']})")
+    return lines
 
 
 def markdown(report: Mapping[str, Any]) -> str:
@@ -93,8 +118,36 @@ def _rails(report: Mapping[str, Any]) -> list[str]:
         for host, member in rail["members"].items()
     ]
     head = ("rail", "subnet", "node", "interface", "HCA", "address", "GID index")
-    note = "Bandwidth is unmeasured: nothing here says how fast the rails are."
-    return ["## Fabric", "", *table(head, rows), note, ""] if rows else []
+    return ["## Fabric", "", *table(head, rows), *_bandwidth(report.get("fabric") or {})] if rows else []
+
+
+def _bandwidth(fabric: Mapping[str, Any]) -> list[str]:
+    """Measured rates; without any, the words that keep everybody from taking silence for health."""
+    entries = fabric.get("entries") or []
+    if not entries:
+        return ["Bandwidth is unmeasured: nothing here says how fast the rails are.", ""]
+    rows = [
+        (
+            ", ".join(str(rail) for rail in item["rails"]),
+            item["source"],
+            item["target"],
+            gigabits(item["bits_per_second"]),
+            gigabits(item["expected_bits_per_second"]) if item["expected_bits_per_second"] else None,
+            f"{item['ratio']:.0%}" if item["ratio"] else None,
+            item["method"],
+            item["class"],
+        )
+        for item in entries
+    ]
+    when = " by an earlier run; nothing about the links has changed since" if fabric.get("kept") else ""
+    notes = {
+        f"- {item['class']}: {item['cause']} {item['remedy']}".rstrip(): None
+        for item in entries
+        if item["level"] in ("error", "warning")
+    }
+    head = ("rail", "from", "to", "measured", "expected", "share", "by", "class")
+    words = f"Measured {fabric['measured_at']}{when}."
+    return [words, "", *table(head, rows), *notes, *([""] if notes else [])]
 
 
 def _plan(report: Mapping[str, Any]) -> list[str]:
@@ -106,8 +159,8 @@ def _plan(report: Mapping[str, Any]) -> list[str]:
     rows = [(term, *(gib(rank.get(key)) for rank in ranks)) for key, term in TERMS]
     words = (
         f"Verdict: **{plan['verdict']}**. Tensor parallel {plan['tp']} over {plan['world_size']} ranks, context "
-        f"{plan['context_length']} tokens, up to {plan['max_num_seqs']} sequences, {gib(plan['kv_cache_bytes'])} of KV "
-        f"cache a rank. Memory figures: {plan['basis']}."
+        f"{plan['context_length']} tokens, up to {plan['max_num_seqs']} sequences. KV cache and linear-attention state "
+        f"together get {gib(plan['kv_cache_bytes'])} of each rank. Available memory: {plan['basis']}."
     )
     return ["## Plan", "", words, "", *table(head, rows)]
 
@@ -162,6 +215,7 @@ def _launch(report: Mapping[str, Any]) -> list[str]:
     lines = ["## Launch", "", words, ""]
     for rank in spec["ranks"]:
         lines += [f"Rank {rank['rank']} on {rank['host']}:", "", "```", _command(spec, rank), "```", ""]
+    lines += ["`=NAME` is how NCCL takes an exact name; without the sign it would match by prefix.", ""]
     return lines
 
 

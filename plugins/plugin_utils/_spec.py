@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ from ansible_collections.gb10.serving.plugins.module_utils._rank import NAME
 from . import _engines
 from ._network_env import network_env
 from ._problems import Problem
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def is_loopback(address: str) -> bool:
@@ -79,6 +82,7 @@ def check_settings(settings: Mapping[str, Any], found: Mapping[str, Any], plan: 
                 "choose such a name: containers and directories carry it.",
             )
         )
+    problems += _check_env(settings["env"]) + _check_ports(settings)
     owned = sorted({arg.split("=", 1)[0].replace("_", "-") for arg in settings["args"]} & engine.OWNED_FLAGS)
     if owned:
         problems.append(
@@ -97,6 +101,45 @@ def check_settings(settings: Mapping[str, Any], found: Mapping[str, Any], plan: 
                 "an API key, or a loopback address.",
                 "set gb10_server_api_key (keep it in ansible-vault), or leave gb10_server_bind at 127.0.0.1 "
                 "and reach the server through 'ssh -L'.",
+            )
+        )
+    return problems
+
+
+def _check_env(env: Mapping[Any, Any]) -> list[Problem]:
+    """An environment that a shell, docker and the engine understand alike."""
+    wrong = [
+        repr(key)
+        for key, value in env.items()
+        if not isinstance(key, str) or not VARIABLE.fullmatch(key) or value is None or not str(value).isprintable()
+    ]
+    if not wrong:
+        return []
+    return [
+        Problem(
+            "gb10_server_env",
+            f"{', '.join(wrong)} cannot be passed on.",
+            "names of letters, digits and '_', and values of one line.",
+            "correct it; put quotes around names and values that YAML reads as something else, like yes and null.",
+        )
+    ]
+
+
+def _check_ports(settings: Mapping[str, Any]) -> list[Problem]:
+    """Two ports that can be bound, and are two."""
+    ports = {"gb10_server_port": settings["port"], "gb10_server_rendezvous_port": settings["rendezvous_port"]}
+    problems = [
+        Problem(name, f"it is {port}.", "a TCP port from 1 to 65535.", "choose another.")
+        for name, port in ports.items()
+        if port is not None and not 0 < port < 65536
+    ]
+    if len(set(ports.values())) < len(ports):
+        problems.append(
+            Problem(
+                "gb10_server_port",
+                f"it is {settings['port']}, and so is gb10_server_rendezvous_port.",
+                "two ports.",
+                "change one of them.",
             )
         )
     return problems

@@ -14,7 +14,7 @@ RUNNING, DEGRADED, FAILED, STOPPED = "running", "degraded", "failed", "stopped"
 def rank_status(host: str, number: int, state: Mapping[str, Any]) -> dict[str, Any]:
     """One rank as the status shows it. ``state`` is empty when the host could not be asked."""
     if not state:
-        return _row(host, number, "unreachable", "the host could not be asked")
+        return _row(host, number, "unreachable", "the host could not be asked; check its power, its network and ssh")
     if state["error"]:
         return _row(host, number, "unknown", state["error"])
     container = state["container"]
@@ -23,6 +23,8 @@ def rank_status(host: str, number: int, state: Mapping[str, Any]) -> dict[str, A
         return _row(host, number, "absent", None, release=state["current"])
     row = _row(host, number, container["state"], None, release=container["release"], last_line=last)
     row["started_at"] = container["started_at"]
+    if not state["spec"]:
+        row["reason"] = "its release has no spec.json that can be read; deploy again"
     if not container["running"]:
         row["exit_code"] = container["exit_code"]
         row["reason"] = f"container {container['name']} ended with exit code {container['exit_code']}"
@@ -51,7 +53,8 @@ def running_spec(states: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     specs = []
     for state in states:
         container, spec = state.get("container") or {}, state.get("spec") or {}
-        if not container.get("running") or not spec or container.get("release") != spec.get("id"):
+        release = container.get("release")
+        if not container.get("running") or not spec or not release == spec.get("id") == state.get("current"):
             return None
         specs.append(spec)
     return dict(specs[0]) if specs and len({spec["id"] for spec in specs}) == 1 else None

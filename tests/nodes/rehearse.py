@@ -43,7 +43,10 @@ def up(where: Places, count: int | None) -> int:
         _nodes.check_rails(engine, nodes)
     say("up", f"{len(nodes)} nodes ready: {', '.join(n.name for n in nodes)}; "
         + (f"changed: {', '.join(changed) or 'state'}" if changed or saved else "nothing changed"))  # fmt: skip
-    say("up", f"inventory: {where.root / 'inventories' / 'rehearsal'}")
+    say(
+        "up",
+        f"inventory: {where.root / 'inventories' / 'rehearsal'}; log in: ssh -F {where.ssh_config} {nodes[0].name}",
+    )
     return 0
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 sys.path.insert(0, str(ROOT / "collections"))
+# Nothing of a test run stays between the sources.
+os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(ROOT / ".cache" / "hypothesis"))
 # For tests that start ansible itself.
 os.environ["ANSIBLE_CONFIG"] = str(ROOT / "ansible.cfg")
 # A test must not depend on what the caller's shell says about ansible or a rehearsal.

@@ -125,6 +125,10 @@ class Places:
         return self.state_dir / "known_hosts"
 
     @property
+    def ssh_config(self) -> Path:
+        return self.state_dir / "ssh_config"
+
+    @property
     def lock(self) -> Path:
         return self.state_dir / "lock"
 

@@ -55,6 +55,15 @@ def known_hosts_text(entries: dict[str, str], nodes: list[Node]) -> str:
     return "".join(f"{node.management},{node.name} {' '.join(entries[node.name].split()[:2])}\n" for node in nodes)
 
 
+def ssh_config_text(where: Places, nodes: list[Node]) -> str:
+    """For a person: `ssh -F .rehearsal/ssh_config rehearsal-a`."""
+    hosts = "".join(f"Host {node.name}\n  HostName {node.management}\n" for node in nodes)
+    return (
+        f'{hosts}Host *\n  User {USER}\n  IdentityFile "{where.key}"\n  IdentitiesOnly yes\n'
+        f'  UserKnownHostsFile "{where.known_hosts}"\n  StrictHostKeyChecking yes\n'
+    )
+
+
 def host_keys(engine: Engine, nodes: list[Node]) -> dict[str, str]:
     """Each node's public host key, read through the docker engine and not over the network."""
     path = "/etc/ssh/gb10_rehearsal_host_key.pub"
@@ -84,6 +93,7 @@ def write_if_changed(path: Path, text: str) -> bool:
 
 def save(where: Places, state: dict[str, Any], known_hosts: str) -> bool:
     changed = write_if_changed(where.known_hosts, known_hosts)
+    changed = write_if_changed(where.ssh_config, ssh_config_text(where, nodes_of(state))) or changed
     return write_if_changed(where.state, json.dumps(state, indent=2) + "\n") or changed
 
 
@@ -103,7 +113,14 @@ def nodes_of(state: dict[str, Any] | None) -> list[Node]:
 
 def remove(where: Places) -> None:
     """Everything this tool put into .rehearsal/; the folder too when nothing else is in it."""
-    for path in (where.state, where.known_hosts, where.key, where.key.with_suffix(".pub"), where.lock):
+    for path in (
+        where.state,
+        where.known_hosts,
+        where.ssh_config,
+        where.key,
+        where.key.with_suffix(".pub"),
+        where.lock,
+    ):
         path.unlink(missing_ok=True)
     where.known_hosts.with_name("known_hosts.old").unlink(missing_ok=True)
     with contextlib.suppress(OSError):

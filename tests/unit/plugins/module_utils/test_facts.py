@@ -171,14 +171,3 @@ def test_subsets() -> None:
     assert wanted_subsets(["storage", "platform"]) == ["platform", "storage"]
     assert len(wanted_subsets(["all", "gpu"])) == 7
     assert set(gather(["storage"], "/", ["/"])) == {"storage", "missing"}
-
-
-FORBIDDEN = ["/pci/" + "rescan", "mst" + "flint", "netplan " + "apply"]
-
-
-@pytest.mark.parametrize("word", FORBIDDEN)
-def test_no_source_holds_what_can_hang_a_node(word: str) -> None:
-    plugins = Path(__file__).resolve().parents[4] / "plugins"
-    texts = {path.name: path.read_text() for path in plugins.rglob("_facts*.py")}
-    assert texts
-    assert [name for name, text in texts.items() if word in text] == []

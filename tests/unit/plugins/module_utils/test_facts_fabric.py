@@ -142,7 +142,7 @@ def test_one_cable(tree: Tree, cabled: Callable[..., Tree]) -> None:
     assert {name: hca["netdev"] for name, hca in found.items()} == {row[0]: row[1] for row in FUNCTIONS}
     assert (up["chip"], up["port"], up["state"], up["rate_gbps"]) == (SWITCH_ID, 0, "ACTIVE", 200)
     assert (up["netdev_mtu"], up["rdma_mtu"], up["ipv4"], up["gid_index"]) == (9000, 4096, "10.7.2.5/24", 3)
-    assert up["pcie"] == {"address": "0002:01:00.0", "speed": "32.0 GT/s PCIe", "width": 4, "gbps": 126.03}
+    assert (up["pcie"]["address"], up["pcie"]["width"], up["pcie"]["gbps"]) == ("0002:01:00.0", 4, 126.03)
     assert up["counters"] == {"received_bytes": 100}
     # 40 Gb/s on a port that is down is a default, not a speed
     assert (down["state"], down["rate_gbps"], down["ipv4"], down["gid_index"]) == ("DOWN", None, None, None)

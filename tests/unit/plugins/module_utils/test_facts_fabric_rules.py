@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.gb10.serving.plugins.module_utils import _facts_fabric as fabric
+from ansible_collections.gb10.serving.plugins.module_utils import _facts_fabric_log as log_of
 from ansible_collections.gb10.serving.plugins.module_utils import _facts_fabric_tools as tools
-from ansible_collections.gb10.serving.plugins.module_utils._facts_source import parse_listing
+from ansible_collections.gb10.serving.plugins.module_utils._facts_captured import parse_listing
 
 LINK_LOCAL = "fe80:0000:0000:0000:0000:00ff:fe00:0007"
 ZERO = ":".join(["0000"] * 8)
@@ -122,7 +123,8 @@ def test_ibv_devinfo() -> None:
     ],
 )
 def test_hotplug_in_the_kernel_log(log: str, late: list[str]) -> None:
-    assert tools.parse_hotplug(log) == {"driver": True, "plugged_after_boot": late}
+    found = log_of.parse_hotplug(log)
+    assert (found["driver"], found["plugged_after_boot"]) == (True, late)
 
 
 @pytest.mark.parametrize(

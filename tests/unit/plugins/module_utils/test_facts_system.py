@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -80,8 +82,12 @@ def test_mebibytes(text: str, size: int | None) -> None:
 
 def test_query_with_and_without_header() -> None:
     rows = "index, name, driver_version\n0, NVIDIA GB10, 580.200.01, 13.46, [N/A]"
-    assert gpu.parse_query(rows) == {"driver": "580.200.01", "names": ["NVIDIA GB10"]}
-    assert gpu.parse_query("0, NVIDIA GB10, 580.142, 13.46") == {"driver": "580.142", "names": ["NVIDIA GB10"]}
+    assert gpu.parse_query(rows) == {"driver": "580.200.01", "names": ["NVIDIA GB10"], "load": {}}
+    assert gpu.parse_query("0, NVIDIA GB10, 580.142, 13.46") == {
+        "driver": "580.142",
+        "names": ["NVIDIA GB10"],
+        "load": {},
+    }
 
 
 @pytest.mark.parametrize(
@@ -188,6 +194,67 @@ def test_containers() -> None:
             "ports": [8000],
         }
     ]
+
+
+API = [
+    {
+        "Id": "abc",
+        "Names": ["/other/alias", "/gb10-a"],
+        "State": "exited",
+        "Status": "Exited (1)",
+        "Image": "x:y",
+        "Labels": {"a": "b", "gb10.serving/name": "q", "gb10.serving/rank": "1"},
+        "Ports": [{"PrivatePort": 8000, "PublicPort": 8000, "Type": "tcp"}, {"PrivatePort": 1}],
+    }
+]
+
+
+class Daemon(threading.Thread):
+    """Answers one request on a socket as the Docker daemon does."""
+
+    def __init__(self, place: Path, answer: bytes) -> None:
+        super().__init__(daemon=True)
+        self.answer, self.seen = answer, b""
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(str(place))
+        self.listener.listen(1)
+        self.start()
+
+    def run(self) -> None:
+        stream, _address = self.listener.accept()
+        with self.listener, stream:
+            self.seen = stream.recv(4096)
+            stream.sendall(self.answer)
+
+
+def test_the_daemon_is_asked_through_its_socket(tmp_path: Path) -> None:
+    daemon = Daemon(
+        tmp_path / "s", b"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n" + json.dumps(API).encode()
+    )
+    output = docker.ask("/containers/json?all=1", str(tmp_path / "s"))
+    assert output is not None and output.reason is None
+    assert daemon.seen.startswith(b"GET /containers/json?all=1 HTTP/1.0\r\n")
+    assert docker.parse_api_containers(output.text) == [
+        {
+            "name": "gb10-a",
+            "id": "abc",
+            "state": "exited",
+            "status": "Exited (1)",
+            "image": "x:y",
+            "labels": {"gb10.serving/name": "q", "gb10.serving/rank": "1"},
+            "ports": [8000],
+        }
+    ]
+
+
+def test_a_daemon_that_refuses_or_is_not_there(tmp_path: Path) -> None:
+    Daemon(tmp_path / "s", b'HTTP/1.0 500 Internal Server Error\r\n\r\n{"message":"sad"}')
+    refused = docker.ask("/info", str(tmp_path / "s"))
+    assert refused is not None and "500" in str(refused.reason) and "sad" in str(refused.reason)
+    gone = docker.ask("/info", str(tmp_path / "s"))
+    assert gone is not None and "not running" in docker.explain(str(gone.reason), gone.rc, "spark")
+    assert docker.ask("/info", str(tmp_path / "nothing")) is None
+    assert docker.parse_api_containers("<html>") is None
 
 
 def test_storage_of_a_path_that_is_not_there_yet(tmp_path: Path) -> None:

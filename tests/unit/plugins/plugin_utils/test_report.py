@@ -93,3 +93,52 @@ def test_what_the_engine_did_not_tell_is_left_out() -> None:
 @pytest.mark.parametrize(("size", "words"), [(127_000_000_000, "127.00 GB"), (43_100_000, "43.1 MB"), (0, "0.0 MB")])
 def test_gigabytes(size: int, words: str) -> None:
     assert _report.gigabytes(size) == words
+
+
+ENTRY = {
+    "source": "a",
+    "target": "b",
+    "rails": [0],
+    "bits_per_second": 98_040_000_000,
+    "expected_bits_per_second": 98_280_000_000,
+    "ratio": 0.998,
+    "method": "rdma",
+    "class": "good",
+    "level": "good",
+    "cause": "",
+    "remedy": "",
+}
+
+
+def test_measured_rails() -> None:
+    slow = {**ENTRY, "rails": [0, 1], "bits_per_second": None, "ratio": None, "class": "unmeasured", "level": "warning"}
+    fabric = {"measured_at": "2026-11-30 10:00:00 UTC", "kept": True, "entries": [ENTRY, {**slow, "cause": "No time."}]}
+    lines = _report.markdown({**FULL, "fabric": fabric}).splitlines()
+    assert "| 0 | a | b | 98.0 Gb/s | 98.3 Gb/s | 100% | rdma | good |" in lines
+    assert "| 0, 1 | a | b | unmeasured | 98.3 Gb/s | - | rdma | unmeasured |" in lines
+    assert "- unmeasured: No time." in lines
+    assert any("earlier run" in line for line in lines)
+
+
+def test_unmeasured_rails_are_called_so() -> None:
+    assert "Bandwidth is unmeasured" in _report.markdown({**FULL, "fabric": {"entries": []}})
+
+
+def test_summary_says_what_a_run_would_do() -> None:
+    lines = _report.summary({**FULL, "was_running": False})
+    assert lines[0].startswith(
+        "plan: fits; tensor parallel 2, context 4096 tokens, 4 sequences; on a: weights 1.00 GiB"
+    )
+    assert lines[1:] == ["image: 2.00 GB from a to b", "ranks: start anew (main-1)"]
+
+
+def test_summary_of_a_run_that_changes_nothing() -> None:
+    lines = _report.summary({**FULL, "copies": [], "was_running": True})
+    assert lines[1:] == [
+        "image and model: every node has them, nothing to copy",
+        "ranks: run this release already (main-1)",
+    ]
+
+
+def test_summary_of_a_run_that_got_nowhere() -> None:
+    assert _report.summary({"name": "main"}) == []

@@ -192,6 +192,13 @@ def check(changes: dict[str, Any], version: str | None = "0.25.1", name: str = "
         ({"name": "../etc"}, "gb10_server_name"),
         ({"name": ""}, "gb10_server_name"),
         ({"engine": "vlm"}, "gb10_server_engine"),
+        ({"env": {True: "yes"}}, "gb10_server_env"),
+        ({"env": {"BAD NAME": "1"}}, "gb10_server_env"),
+        ({"env": {"A": None}}, "gb10_server_env"),
+        ({"env": {"A": "one\ntwo"}}, "gb10_server_env"),
+        ({"port": 70000}, "gb10_server_port"),
+        ({"rendezvous_port": 0}, "gb10_server_rendezvous_port"),
+        ({"port": 29501}, "gb10_server_port"),
     ],
 )
 def test_wishes_that_are_refused(changes: dict[str, Any], where: str) -> None:

@@ -20,10 +20,16 @@ def state(running: bool = True, exit_code: int | None = None, release: str = "r1
         "release": release,
         **more,
     }
-    return {"container": container, "error": None, "current": release, "log": ["first", "the last line"]}
+    return {
+        "container": container,
+        "error": None,
+        "current": release,
+        "log": ["first", "the last line"],
+        "spec": {"id": release},
+    }
 
 
-NONE: dict[str, Any] = {"container": None, "error": None, "current": "r1", "log": []}
+NONE: dict[str, Any] = {"container": None, "error": None, "current": "r1", "log": [], "spec": {"id": "r1"}}
 GOOD = {"ok": True, "problem": None}
 HUNG = {"ok": False, "problem": "no answer within 30 s."}
 
@@ -62,13 +68,18 @@ def test_lack_of_memory_is_named() -> None:
     assert row["reason"].endswith("killed for lack of memory")
 
 
+def test_running_rank_without_a_readable_spec_is_mentioned() -> None:
+    assert "spec.json" in _status.rank_status("a", 0, {**state(), "spec": None})["reason"]
+
+
 def test_docker_that_does_not_answer_is_unknown() -> None:
     row = _status.rank_status("b", 1, {"container": None, "error": "docker is down", "current": None, "log": []})
     assert (row["state"], row["reason"]) == ("unknown", "docker is down")
 
 
 def runs(release: str | None, running: bool = True) -> dict[str, Any]:
-    return {"container": {"running": running, "release": release}, "spec": {"id": release} if release else None}
+    spec = {"id": release} if release else None
+    return {"container": {"running": running, "release": release}, "spec": spec, "current": release}
 
 
 @pytest.mark.parametrize(
@@ -79,6 +90,7 @@ def runs(release: str | None, running: bool = True) -> dict[str, Any]:
         ([runs("r1"), runs("r1", running=False)], None),
         ([runs("r1"), runs(None)], None),
         ([runs("r1"), {}], None),
+        ([runs("r1"), {**runs("r1"), "current": None}], None),
         ([{"container": {"running": True, "release": "r0"}, "spec": {"id": "r1"}}], None),
         ([], None),
     ],
