@@ -21,8 +21,8 @@ HELD_FORMULA = (
 VERDICTS: dict[str, str | None] = {
     "roomy": None,
     "page-cache-in-the-way": (
-        "A CUDA process sees only MemFree as free. Let the deploy release the page cache of files it has read, or run "
-        "'sync; echo 3 | sudo tee /proc/sys/vm/drop_caches' once before the start."
+        "A CUDA process sees only MemFree as free, although page cache is given back when memory is asked for. If a "
+        "start is refused for that, run 'sync; echo 3 | sudo tee /proc/sys/vm/drop_caches' once before it."
     ),
     "driver-keeps-freed-pools": (
         "The GPU driver keeps memory that no process uses. CUDA can take it again; engines that look at MemAvailable "
