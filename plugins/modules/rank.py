@@ -234,7 +234,8 @@ def main() -> None:
         elif state == "absent":
             for path in _leftovers(rank.directory, module.params["root"]):
                 # The root itself was emptied before; what somebody else put there since stays.
-                os.rmdir(path) if path == module.params["root"] else shutil.rmtree(path)
+                remove = os.rmdir if path == module.params["root"] else shutil.rmtree
+                remove(path)
     module.exit_json(**result)
 
 

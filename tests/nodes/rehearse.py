@@ -27,7 +27,8 @@ from rehearsal._shell import Problem, as_root, run, say
 def up(where: Places, count: int | None) -> int:
     with _state.locked(where):
         nodes = make_nodes(count or len(_state.nodes_of(_state.load(where))) or DEFAULT_NODES)
-        _packages.ensure_tools(["ssh", "ssh-keygen", "ip"])
+        # mmdebstrap also where a registry gives the nodes their base: the engine image is built with it afterwards.
+        _packages.ensure_tools(["ssh", "ssh-keygen", "ip", "mmdebstrap"])
         if _engine.find(where) is None and not _engine.crashed(where):
             _nodes.refuse_taken()  # before a minute is spent on the image
         engine = _engine.ensure(where)
