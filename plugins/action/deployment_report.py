@@ -21,7 +21,7 @@ BETWEEN_CAUSES = "\n\n"
 
 
 class ActionModule(ControllerAction):
-    """Gathers what the roles registered on each host and writes it once as JSON and once as Markdown."""
+    """Gathers what the roles registered on each host and writes it once as JSON and once as Markdown with a picture."""
 
     SPEC: ClassVar = {
         "name": {"type": "str", "required": True},
@@ -72,6 +72,8 @@ def write(directory: Path, report: dict[str, Any], now: float) -> Path:
     place = directory / report["name"] / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     place.mkdir(parents=True, exist_ok=True)
     (place / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    if picture := _report.picture(report):
+        (place / _report.PICTURE).write_text(picture, encoding="utf-8")
     markdown = place / "report.md"
     markdown.write_text(_report.markdown(report), encoding="utf-8")
     return markdown.resolve()
@@ -129,6 +131,7 @@ def collect(name: str, failure: str, predicted: bool, task_vars: dict[str, Any],
         stages.append({"stage": "checks, plan and everything else", "seconds": round(rest, 1)})
         stages.append({"stage": "whole run", "seconds": round(total, 1)})
     report["stages"] = stages
+    report["plan_against_engine"] = _report.against(report["plan"] or {}, report["engine_told"])
     if report["outcome"] == "running" and not report["completion"]:
         report.update(outcome="unproven", failure="No completion came in this run.")
     return report

@@ -7,8 +7,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
+from pathlib import Path
 from typing import Any, ClassVar
 
+import yaml
 from ansible import constants
 from ansible.utils.display import Display
 
@@ -27,6 +30,9 @@ COLORS = {
 }
 
 
+GATES = ("fail", "warn", "off")
+
+
 class ActionModule(ControllerAction):
     """Judges what the hosts registered, shows it as one table, and fails when something is an error."""
 
@@ -36,10 +42,20 @@ class ActionModule(ControllerAction):
         "rdma": {"type": "bool", "default": True},
         "ports": {"type": "dict", "default": {}},
         "mtu": {"type": "int", "default": 9000},
+        "gate": {"type": "str", "default": "fail"},
+        "expected_gbps": {"type": "float", "default": 0},
         "output": {"type": "path", "default": ""},
     }
 
     def answer(self, args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        # YAML reads a bare off as false
+        gate = "off" if args["gate"].lower() == "false" else args["gate"]
+        if gate not in GATES:
+            return {
+                "failed": True,
+                "msg": f"gb10_fabric_gate is '{gate}'. Expected: {', '.join(GATES)}. Next step: correct it in the "
+                "inventory or after -e. Nothing has been looked at.",
+            }
         hosts = _hosts(task_vars, args["about"])
         if not hosts:
             report = _doctor.no_hosts(_hostvars.GROUP)
@@ -56,16 +72,24 @@ class ActionModule(ControllerAction):
                 rdma=args["rdma"],
                 ports={purpose: int(port) for purpose, port in args["ports"].items() if port},
                 mtu=args["mtu"],
+                gate=gate,
+                expected_gbps=args["expected_gbps"],
+                total=len(_hostvars.members(task_vars) or hosts),
             )
             report = _doctor.examine(nodes, settings, _measured(task_vars, hosts))
-        return self._result(report, args["output"])
+        return self._result(report, hosts, args["output"])
 
     @staticmethod
-    def _result(report: _doctor.Report, output: str) -> dict[str, Any]:
+    def _result(report: _doctor.Report, hosts: list[str], output: str) -> dict[str, Any]:
         for verdict, line in _doctor_table.lines(report.rows, shutil.get_terminal_size((160, 24)).columns):
             display.display(line, color=COLORS.get(verdict))
         display.display(report.summary, color=COLORS.get(report.verdict))
-        result = report.as_dict()
+        result = {
+            "time": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
+            "version": collection_version(),
+            "hosts": hosts,
+            **report.as_dict(),
+        }
         if output:
             path = os.path.expanduser(output)
             try:
@@ -81,14 +105,26 @@ class ActionModule(ControllerAction):
                 }
         if report.verdict == "error":
             # The table has just said it all: the rows would be printed a second time as part of the failure.
-            del result["rows"]
+            for key in ("rows", "bandwidth", "counts"):
+                del result[key]
             wrong = ", ".join(f"{row.host} {row.what}" for row in report.rows if row.verdict == "error")
             result.update(
                 failed=True,
-                msg=f"{report.summary}. Errors: {wrong}. Expected: none. Next step: the remedies in the table above. "
-                "Nothing has been changed.",
+                msg=f"Errors: {wrong}. Next step: the remedies in the table above. Nothing has been changed.",
             )
         return result
+
+
+def collection_version() -> str | None:
+    """The version of this collection: of the installed one by its manifest, of a checkout by galaxy.yml."""
+    root = Path(__file__).resolve().parents[2]
+    try:
+        manifest = root / "MANIFEST.json"
+        if manifest.exists():
+            return str(json.loads(manifest.read_text(encoding="utf-8"))["collection_info"]["version"])
+        return str(yaml.safe_load((root / "galaxy.yml").read_text(encoding="utf-8"))["version"])
+    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
+        return None
 
 
 def _hosts(task_vars: dict[str, Any], about: str) -> list[str]:
@@ -108,6 +144,7 @@ def _measured(task_vars: dict[str, Any], hosts: list[str]) -> dict[str, Any]:
     )
     words = f"the test failed: {' '.join(str(failure['msg']).split())}" if failure else ""
     return {
+        "refused": failure.get("refused") or [],
         "paths": paths.get("findings"),
         "findings": speed.get("findings") or [],
         "fabric": speed.get("fabric") or {},

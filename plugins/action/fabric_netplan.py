@@ -48,7 +48,7 @@ def mixed(task_vars: dict[str, Any], hosts: list[str]) -> str:
     """Why the nodes would not find each other, from what a run in check mode saw; empty when they would."""
     states = {host: _hostvars.read(task_vars, host, PLANNED) for host in hosts}
     foreign = {host: state for host, state in states.items() if state.get("state") == "foreign"}
-    writing = [host for host, state in states.items() if state.get("state") == "written"]
+    writing = [host for host, state in states.items() if state.get("state") == "would_write"]
     if not foreign or not writing:
         return ""
     seen = "; ".join(f"{host}: {state.get('reason')}" for host, state in foreign.items())

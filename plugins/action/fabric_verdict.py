@@ -17,6 +17,9 @@ from ansible_collections.gb10.serving.plugins.plugin_utils._problems import mess
 
 display = Display()
 
+#: Below this, two rails cannot be measured alone and together, both ways: six tests of a second and what starts them.
+LEAST_SECONDS = 8
+
 
 class ActionModule(ControllerAction):
     """Judges what fabric_test found on all hosts; all that is wrong comes in one message."""
@@ -29,9 +32,17 @@ class ActionModule(ControllerAction):
         "measure": {"type": "str", "choices": ["auto", "always", "never"], "default": "auto"},
         "rdma": {"type": "bool", "default": True},
         "expected_gbps": {"type": "float", "default": 0},
+        "seconds": {"type": "float", "default": 10},
     }
 
     def answer(self, args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        if args["about"] == "paths" and args["measure"] != "never" and args["seconds"] < LEAST_SECONDS:
+            # in the shape of a role's own refusal, so that the check knows it from a fault of the fabric
+            wrong = (
+                f"gb10_fabric_seconds is {args['seconds']:g}. Expected: {LEAST_SECONDS} or more, time for each rail "
+                "and all rails together, both ways. Next step: correct it, or set gb10_fabric_measure=never."
+            )
+            return {"failed": True, "msg": wrong, "argument_errors": [wrong]}
         hosts = _hostvars.members(task_vars)
         self.looks = {host: _hostvars.read(task_vars, host, "__gb10_fabric_paths") for host in hosts}
         self.kept = _fabric_kept.read(_fabric_kept.path(args["directory"], args["name"]))
@@ -66,7 +77,11 @@ class ActionModule(ControllerAction):
             holds = _fabric_kept.holds(self.kept, self.links)
             return [], {"fabric": {**self.kept, "kept": True} if holds else {"entries": [], "kept": False}}
         entries = _fabric_class.judge(
-            figures, self._expected(args, task_vars), args["rdma"], self.kept.get("entries") or []
+            figures,
+            self._expected(args, task_vars),
+            args["rdma"],
+            self.kept.get("entries") or [],
+            self._places(task_vars) if args["rdma"] else {},
         )
         fabric = {
             "links": self.links,
@@ -82,16 +97,25 @@ class ActionModule(ControllerAction):
     def _expected(self, args: dict[str, Any], task_vars: dict[str, Any]) -> dict[tuple[str, int], int | None]:
         """By host and rail: what the inventory says, else what the NIC's port and PCIe link allow."""
         given = round(args["expected_gbps"] * 1e9) or None
-        expected: dict[tuple[str, int], int | None] = {}
+        # without RDMA nothing says that the interface is the NIC of the facts
+        return {
+            key: given or (_fabric_class.expected_bits(hca) if hca and args["rdma"] else None)
+            for key, hca in self._devices(task_vars).items()
+        }
+
+    def _places(self, task_vars: dict[str, Any]) -> dict[tuple[str, int], _fabric_class.Place]:
+        """By host and rail: which PCIe link and which port the rail shares with others."""
+        return {key: _fabric_class.place(hca) for key, hca in self._devices(task_vars).items() if hca}
+
+    def _devices(self, task_vars: dict[str, Any]) -> dict[tuple[str, int], dict[str, Any] | None]:
+        """By host and rail: the facts of the RDMA device."""
+        found = {}
         for host in self.looks:
             hcas = {hca["name"]: hca for hca in _hostvars.facts(task_vars, host).get("fabric", {}).get("hcas") or []}
             rails = _hostvars.read(task_vars, host, "__gb10_fabric").get("rails") or []
             for number, rail in enumerate(rails):
-                hca = hcas.get(rail["members"][host]["hca"])
-                # without RDMA nothing says that the interface is the NIC of the facts
-                found = _fabric_class.expected_bits(hca) if hca and args["rdma"] else None
-                expected[host, number] = given or found
-        return expected
+                found[host, number] = hcas.get(rail["members"][host]["hca"])
+        return found
 
 
 def _lines(entries: Sequence[dict[str, Any]]) -> list[str]:
@@ -105,5 +129,6 @@ def _lines(entries: Sequence[dict[str, Any]]) -> list[str]:
         if back is None or entries.index(item) < entries.index(back):
             name = f"rail {item['rails'][0]}" if len(item["rails"]) == 1 else "all rails"
             rates = " / ".join(_fabric_class.gbps(e["bits_per_second"]) for e in (item, back) if e)
-            lines.append(f"{item['source']} <-> {item['target']}  {name}: {rates}, {item['class']}")
+            shown = _fabric_class.worded(rates, item["class"])
+            lines.append(f"{item['source']} <-> {item['target']}  {name}: {shown}")
     return lines

@@ -5,11 +5,17 @@
 from __future__ import annotations
 
 import copy
+import os
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 
+from ansible_collections.gb10.serving.plugins.plugin_utils import _plan_document, _plan_text, _plan_variables
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory import plan
+from ansible_collections.gb10.serving.plugins.plugin_utils._problems import message
+
+display = Display()
 
 ARGUMENT_SPEC: dict[str, Any] = {
     "nodes": {
@@ -27,6 +33,8 @@ ARGUMENT_SPEC: dict[str, Any] = {
         "type": "dict",
         "options": {
             "tensor_parallel": {"type": "int"},
+            "pipeline_parallel": {"type": "int"},
+            "expert_parallel": {"type": "bool"},
             "context_length": {"type": "int"},
             "max_num_seqs": {"type": "int"},
             "max_num_batched_tokens": {"type": "int"},
@@ -35,26 +43,23 @@ ARGUMENT_SPEC: dict[str, Any] = {
             "reserve_bytes": {"type": "int"},
             "overhead_bytes": {"type": "int"},
             "gpu_memory_utilization": {"type": "float"},
+            "mem_fraction_static": {"type": "float"},
+            "dtype": {"type": "str", "default": "auto", "choices": ["auto", "bfloat16", "float16", "float32"]},
             "speculative_tokens": {"type": "int", "default": 0},
             "prefix_caching": {"type": "bool", "default": True},
             "enforce_eager": {"type": "bool", "default": False},
             "language_model_only": {"type": "bool", "default": False},
-            "vision_sharded": {"type": "bool", "default": False},
+            "vision_sharded": {"type": "bool", "default": True},
             "block_size": {"type": "int"},
+            "load_format": {"type": "str", "default": "auto"},
         },
     },
+    "variables": {"type": "dict"},
+    "args": {"type": "list", "elements": "str", "default": []},
     "engine": {"type": "dict"},
     "previous": {"type": "dict"},
+    "show": {"type": "bool", "default": False},
 }
-
-
-def refusal(answer: dict[str, Any]) -> str:
-    """One message: what does not fit, and what would, best first."""
-    lines = [f"This model does not fit {answer['world_size']} node(s) with these settings; nothing has been changed."]
-    lines += [f"  - {reason}" for reason in answer["reasons"]]
-    lines.append("What would help, the smallest change first:")
-    lines += [f"  {number}. {remedy}" for number, remedy in enumerate(answer["remedies"], 1)]
-    return "\n".join(lines)
 
 
 def wish_problems(wishes: dict[str, Any]) -> list[str]:
@@ -65,10 +70,22 @@ def wish_problems(wishes: dict[str, Any]) -> list[str]:
         for key, value in wishes.items()
         if isinstance(value, int) and not isinstance(value, bool) and value < least.get(key, 1)
     ]
-    share = wishes.get("gpu_memory_utilization")
-    if share is not None and not 0 < share <= 1:
-        found.append(f"wishes.gpu_memory_utilization is {share}; expected a share above 0 and at most 1.")
+    for key in ("gpu_memory_utilization", "mem_fraction_static"):
+        share = wishes.get(key)
+        if share is not None and not 0 < share <= 1:
+            found.append(f"wishes.{key} is {share}; expected a share above 0 and at most 1.")
     return found
+
+
+def document(answer: dict[str, Any], args: dict[str, Any]) -> dict[str, Any]:
+    """The plan in the form that is shown."""
+    engine, path = args["engine"] or {}, str(args["model"].get("path") or "")
+    about = {
+        "model": {"name": os.path.basename(path), "path": path},
+        "engine": {"name": engine.get("name") or "vllm", "version": engine.get("version")},
+        "nodes": {"count": len(args["nodes"])},
+    }
+    return _plan_document.document(answer, about)
 
 
 class ActionModule(ActionBase):
@@ -85,8 +102,20 @@ class ActionModule(ActionBase):
         problems = wish_problems(wishes)
         if problems:
             return {**result, "failed": True, "changed": False, "msg": " ".join([*problems, "Correct the variables."])}
+        asked, wrong = _plan_variables.wishes(args["variables"] or {}, args["args"])
+        if wrong:
+            return {**result, "failed": True, "changed": False, "msg": message(wrong)}
+        if args["variables"] is not None or args["args"]:
+            wishes = {**wishes, **asked}
         answer = plan(args["nodes"], args["model"], wishes, args["engine"], args["previous"] or None)
+        if args["variables"] is not None:
+            # The reader of this plan sets variables, not wishes.
+            answer = _plan_variables.named_plan(answer)
         result.update(changed=False, plan=answer)
+        shown = document(answer, args)
+        if args["show"]:
+            for line in _plan_text.lines(shown, brief=True):
+                display.display(line)
         if answer["verdict"] == "refused":
-            result.update(failed=True, msg=refusal(answer))
+            result.update(failed=True, msg=_plan_text.refusal(shown))
         return result

@@ -11,14 +11,28 @@ from typing import Any
 
 from ._facts_docker import read_containers, read_docker
 from ._facts_fabric_reader import KERNEL_LOG, read_fabric
-from ._facts_gpu import APPS, read_gpu
+from ._facts_gpu import APPS, read_gpu, used_by
 from ._facts_memory import read_memory
 from ._facts_network import ADDRESSES, read_network
 from ._facts_platform import read_platform
 from ._facts_source import Source
 from ._facts_storage import read_storage
 
+#: Reasons for nulls that no reader explained, by the last part of their key.
+OTHERWISE = {
+    "mtu": "the file does not set it",
+    "id": "/etc/os-release could not be read or has no ID",
+    "version_id": "/etc/os-release could not be read or has no VERSION_ID",
+}
 SUBSETS = ["platform", "memory", "gpu", "fabric", "docker", "storage", "containers"]
+#: With a sysroot these still describe the machine that the module runs on.
+ALWAYS_LIVE = {
+    "docker": ["docker"],
+    "containers": ["containers"],
+    "storage": ["storage"],
+    "fabric": ["network.listening_tcp_ports"],
+    "platform": ["platform.python", "platform.python_executable"],
+}
 # null here means "nothing to say", not "not known"
 QUIET = frozenset(
     [
@@ -30,6 +44,7 @@ QUIET = frozenset(
         "container_id",
         "source",
         "netdev_by",
+        "address_netdev",
         "port_by",
         "rdma_mtu_by",
         "gid_ipv4",
@@ -47,11 +62,13 @@ def wanted_subsets(names: list[str]) -> list[str]:
     return list(SUBSETS) if "all" in names else [name for name in SUBSETS if name in names]
 
 
-def gpu_used_bytes(processes: list[dict[str, Any]] | None) -> int | None:
-    """What the GPU's processes hold; None when they, or one of their figures, are not known."""
-    if processes is None or any(item["used_bytes"] is None for item in processes):
-        return None
-    return sum(int(item["used_bytes"]) for item in processes)
+def name_of(item: Any, index: int) -> str:
+    """How a part of a list is called in the keys of missing: by what it is, not by where it stands."""
+    if isinstance(item, dict):
+        for key in ("name", "path", "file", "ipv4", "pid"):
+            if item.get(key) is not None:
+                return str(item[key])
+    return str(index)
 
 
 def explain_nulls(value: Any, key: str, missing: dict[str, str]) -> None:
@@ -60,14 +77,13 @@ def explain_nulls(value: Any, key: str, missing: dict[str, str]) -> None:
         parts = key.split(".")
         parents = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
         if parts[-1] not in QUIET and not any(parent in missing for parent in parents):
-            missing[key] = "not readable here"
+            missing[key] = OTHERWISE.get(parts[-1], "nothing that was read says it")
     elif isinstance(value, dict):
         for name, item in value.items():
             explain_nulls(item, key + "." + str(name) if key else str(name), missing)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            name = item.get("name", item.get("path", item.get("pid", index))) if isinstance(item, dict) else index
-            explain_nulls(item, f"{key}.{name}", missing)
+            explain_nulls(item, f"{key}.{name_of(item, index)}", missing)
 
 
 class Later(Thread):
@@ -104,8 +120,6 @@ def gather(subsets: list[str], sysroot: str, storage_paths: list[str]) -> dict[s
     missing: dict[str, str] = {}
     facts: dict[str, Any] = {}
     source = Source(sysroot)
-    if not source.exists("/"):
-        missing["sysroot"] = f"there is no folder {source.root}"
     # programs and docker take their time to answer, so they are asked while the files are read
     readers: dict[str, Callable[[dict[str, str]], Any]] = {"docker": read_docker, "containers": read_containers}
     answers = {name: Later(partial(reader, missing)) for name, reader in readers.items() if name in subsets}
@@ -114,6 +128,8 @@ def gather(subsets: list[str], sysroot: str, storage_paths: list[str]) -> dict[s
     read_files(subsets, source, storage_paths, facts, missing)
     facts.update({name: answer.result() for name, answer in answers.items()})
     explain_nulls(facts, "", missing)
+    if source.captured:
+        facts["live"] = sorted(key for name in subsets for key in ALWAYS_LIVE.get(name, []))
     facts["missing"] = dict(sorted(missing.items()))
     return facts
 
@@ -134,7 +150,7 @@ def read_files(
             facts["platform"] = read_platform(source, gpu, platform_missing)
             missing.update({key: why for key, why in platform_missing.items() if key.startswith("platform.")})
         if "memory" in subsets:
-            facts["memory"] = read_memory(source, gpu_used_bytes(gpu["processes"]), missing)
+            facts["memory"] = read_memory(source, *used_by(gpu), missing)
     if "fabric" in subsets:
         network = read_network(source, missing)
         facts["network"] = network

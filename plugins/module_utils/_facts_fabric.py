@@ -8,8 +8,10 @@ import ipaddress
 import re
 from typing import Any
 
+from ._facts_fabric_checks import pcie_is_slow
+from ._facts_fabric_remedy import port_remedy
+
 LINK_GBPS = 200
-PCIE_WIDTH = 4
 PCI_ADDRESS = re.compile(r"^[0-9a-f]{4,5}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 _BY_PATH = re.compile(r"^(?:roce|ibp?|en|eth)(?:P(\d+))?p(\d+)s(\d+)(?:f(\d+))?(?:n(?:p)?\d+)?$")
 _GT_PER_LANE = {
@@ -27,25 +29,18 @@ _GT_PER_LANE = {
 
 _GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 
-PORT_REMEDIES: dict[str, str | None] = {
-    "unmeasured": "All readings are fine, but only a measurement shows the speed. Run the check playbook.",
-    "no-link": "No cable or no link. With the nodes off, plug the cable in at both ends, then start them.",
-    "unknown": "The state of the link could not be read. Run the probe on the node itself as root.",
-    "twin-down": "One of the port's two interfaces is down. Bring it up: sudo ip link set dev NETDEV up.",
-    "link-below-200": "The link runs below 200 Gb/s. On a switch, set the port to 200G; else check the cable.",
-    "pcie-degraded": "A PCIe link has fewer than 4 lanes, so it is slower. Update the firmware.",
-    "twin-without-ipv4": "Give both interfaces of the port an IPv4 address, in two subnets (/etc/netplan/40-cx7.yaml).",
-    "twins-share-subnet": "Put the port's two interfaces in two different subnets (/etc/netplan/40-cx7.yaml).",
-    "gid-missing": "The IPv4 address has no RoCE v2 GID. Set the interface down and up again, or reboot.",
-}
 NO_TABLE = "the GID table could not be read"
 # worst first: the first that applies is the port's verdict
 PORT_ORDER = [
+    "infiniband",
+    "set-down",
     "no-link",
     "unknown",
     "twin-down",
+    "twin-missing",
     "link-below-200",
     "pcie-degraded",
+    "bonded",
     "twin-without-ipv4",
     "twins-share-subnet",
     "gid-missing",
@@ -165,7 +160,7 @@ def choose_gid(netdev: str | None, addresses: list[str] | None, table: list[dict
         distinct = sorted({address for _index, address in entries})
         index = entries[0][0] if len(distinct) == 1 else None
         if index is not None:
-            reason = f"the addresses of {name} could not be read; this is the only RoCE v2 entry with an IPv4 address"
+            reason = None
         elif entries:
             reason = f"the addresses of {name} could not be read and there are several RoCE v2 entries"
         else:
@@ -210,36 +205,45 @@ def share_subnet(hcas: list[dict[str, Any]]) -> bool:
     words = [hca["ipv4"] for hca in hcas if hca["ipv4"]]
     if not words:
         words = [hca["gid_ipv4"] + "/24" for hca in hcas if hca["gid_ipv4"]]
-    networks = [ipaddress.IPv4Interface(word).network for word in words]
+    networks = [ipaddress.IPv4Interface(word).network for word in dict.fromkeys(words)]
     return any(a.overlaps(b) for n, a in enumerate(networks) for b in networks[n + 1 :])
 
 
 def has_link(hcas: list[dict[str, Any]]) -> bool | None:
     """Does one of the port's devices have a link; None when that could not be read."""
-    if any(hca["state"] == "ACTIVE" for hca in hcas):
+    if any(hca["state"] == "ACTIVE" and hca.get("netdev_up") is not False for hca in hcas):
         return True
     return None if any(hca["state"] is None for hca in hcas) else False
 
 
-def port_findings(hcas: list[dict[str, Any]]) -> list[str]:
+def port_findings(hcas: list[dict[str, Any]], twinless: bool = False) -> list[str]:
     """Everything that is wrong with one QSFP port, worst first; ["unmeasured"] when nothing is."""
+    if any(str(hca.get("link_layer") or "").lower() == "infiniband" for hca in hcas):
+        return ["infiniband"]
     active = [hca for hca in hcas if hca["state"] == "ACTIVE" and hca["netdev_up"] is not False]
     if not active:
-        return ["unknown" if any(hca["state"] is None for hca in hcas) else "no-link"]
-    found = set()
+        if any(hca["state"] is None for hca in hcas):
+            return ["unknown"]
+        switches = {hca["netdev_enabled"] for hca in hcas}
+        # an interface that is set down shows nothing of the cable; one that is up and has no carrier does
+        return ["set-down" if False in switches and True not in switches else "no-link"]
+    found = {"twin-missing"} if twinless and len(hcas) == 1 else set()
     if any(hca["state"] not in (None, "ACTIVE") or hca["netdev_up"] is False for hca in hcas):
         found.add("twin-down")
     if any(hca["state"] is None for hca in hcas):
         found.add("unknown")
     if any(hca["rate_gbps"] is not None and hca["rate_gbps"] < LINK_GBPS for hca in active):
         found.add("link-below-200")
-    if any((hca["pcie"] or {}).get("width") is not None and hca["pcie"]["width"] < PCIE_WIDTH for hca in active):
+    if any(pcie_is_slow(hca["pcie"]) for hca in active):
         found.add("pcie-degraded")
+    if any(hca.get("bonded") for hca in active):
+        found.add("bonded")
     if any(hca["ipv4_known"] and hca["ipv4"] is None for hca in active):
         found.add("twin-without-ipv4")
-    if share_subnet(active):
+    if share_subnet([hca for hca in active if not hca.get("bonded")]):
         found.add("twins-share-subnet")
-    if any(hca["ipv4"] and hca["gid_known"] and hca["gid_index"] is None for hca in active):
+    bare = [hca for hca in active if not hca.get("bonded")]
+    if any(hca["ipv4"] and hca["gid_known"] and hca["gid_index"] is None for hca in bare):
         found.add("gid-missing")
     return [word for word in PORT_ORDER if word in found] or ["unmeasured"]
 
@@ -252,24 +256,26 @@ def unite_chips(hcas: list[dict[str, Any]]) -> None:
             hca["chip"] = known.get(hca["chip_guid"], hca["chip"])
 
 
-def group_ports(hcas: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The QSFP ports: functions with the same chip and the same port number."""
+def group_ports(hcas: list[dict[str, Any]], twinless: set[str] | None = None) -> list[dict[str, Any]]:
+    """The QSFP ports: functions with the same chip and port number. twinless: devices whose twin is missing."""
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for hca in hcas:
         if hca["port"] is not None:
             groups.setdefault((hca["chip"] or "", hca["port"]), []).append(hca)
     ports = []
+    chips = {chip for chip, _port in groups}
     for (chip, port), members in sorted(groups.items(), key=lambda item: item[0]):
-        findings = port_findings(members)
+        findings = port_findings(members, bool(twinless) and members[0]["name"] in (twinless or ()))
         ports.append(
             {
+                "name": f"p{port}" if len(chips) < 2 else f"{chip or 'unknown-chip'}-p{port}",
                 "chip": chip or None,
                 "port": port,
                 "hcas": [hca["name"] for hca in members],
                 "link": has_link(members),
                 "verdict": findings[0],
                 "findings": findings,
-                "remedy": PORT_REMEDIES[findings[0]],
+                "remedy": port_remedy(findings[0], members),
             }
         )
     return ports
@@ -278,6 +284,6 @@ def group_ports(hcas: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def fabric_verdict(ports: list[dict[str, Any]]) -> str:
     """The worst of the ports that have a link; a port without cable does not count when another has one."""
     words = [port["verdict"] for port in ports]
-    linked = [word for word in words if word != "no-link"]
+    linked = [word for word in words if word not in ("no-link", "set-down")]
     known = [word for word in linked if word != "unknown"] or linked or words
     return next((word for word in PORT_ORDER if word in known), "unknown")

@@ -8,7 +8,9 @@ import re
 from typing import Any
 
 from . import _facts_fabric as logic
+from ._facts_fabric_checks import gid_owner, is_bond, master_in, physical_state
 from ._facts_fabric_pci import INFINIBAND, NET, iommu_type, read_pcie, temperature
+from ._facts_netplan import NO_NETPLAN
 from ._facts_source import Source, safe_name
 
 Tool = dict[str, Any]
@@ -91,8 +93,8 @@ def gid_table(source: Source, base: str, tool: dict[str, Any]) -> list[dict[str,
     for name in sorted(names, key=int):
         gid = source.value(base + "/gids/" + name)
         if gid and gid.strip("0:"):
-            kind = source.value(base + "/gid_attrs/types/" + name)
-            table.append({"index": int(name), "gid": gid, "type": kind})
+            kind, ndev = (source.value(f"{base}/gid_attrs/{what}/{name}") for what in ("types", "ndevs"))
+            table.append({"index": int(name), "gid": gid, "type": kind, "ndev": safe_name(ndev)})
     return table
 
 
@@ -102,6 +104,24 @@ def netdev_up(source: Source, net: str, shown: bool | None) -> bool | None:
     if carrier in ("0", "1"):
         return carrier == "1"
     return False if source.value(net + "/operstate") == "down" else shown
+
+
+def netdev_enabled(source: Source, net: str, shown: bool | None) -> bool | None:
+    """Is the interface set up, whether it has a carrier or not; False when somebody has set it down."""
+    flags = source.value(net + "/flags") or ""
+    if re.match(r"^0x[0-9a-fA-F]{1,8}$", flags):
+        return bool(int(flags, 16) & 1)
+    if source.value(net + "/carrier") in ("0", "1"):
+        return True
+    # the kernel refuses to read the carrier of an interface that is set down
+    refused = source.exists(net + "/carrier") and source.value(net + "/carrier") is None
+    return False if refused and source.value(net + "/operstate") == "down" else shown
+
+
+def netplan_file(network: dict[str, Any], netdev: str | None) -> str | None:
+    """The netplan file that names the interface; of several the one that netplan reads last."""
+    files = [entry["file"] for entry in network.get("netplan") or [] if netdev in entry["interfaces"]]
+    return next((file for file in reversed(files) if file.startswith("/")), None)
 
 
 def link_rate(source: Source, port: str, netdev: str | None, tool: Tool) -> tuple[float | int | None, str | None]:
@@ -118,6 +138,15 @@ def link_rate(source: Source, port: str, netdev: str | None, tool: Tool) -> tupl
     from . import _facts_fabric_tools as tools
 
     return tools.ethtool_speed(source.captured_named(["ethtool"]), netdev)
+
+
+def interface_of(network: dict[str, Any], name: str | None) -> dict[str, Any] | None:
+    return next((entry for entry in network["interfaces"] or [] if entry["name"] == name), None)
+
+
+def master_of(source: Source, net: str, netdev: str) -> str | None:
+    """The interface that another one is a part of, such as a bond."""
+    return safe_name(source.link_name(net + "/master") or master_in(source.captured_texts(["ip"]), netdev))
 
 
 def known_addresses(
@@ -164,26 +193,33 @@ def read_hca(source: Source, name: str, tool: Tool, network: dict[str, Any], mis
     net = NET + "/" + (netdev or "-")
     chip = source.value(net + "/phys_switch_id") or (f"guid-{system_guid:016x}" if system_guid else None)
     number, port_by = logic.port_number(source.value(net + "/phys_port_name"), node_guid, system_guid, pci)
-    shown = next((entry for entry in network["interfaces"] or [] if entry["name"] == netdev), None)
+    shown = interface_of(network, netdev)
     table = gid_table(source, ports, tool)
     addresses, ipv4_by = known_addresses(shown, network, netdev, table)
+    # a bond or a VLAN above the interface has its addresses and GIDs
+    owner = None if addresses else gid_owner(netdev, table) or (netdev and master_of(source, net, netdev))
+    if owner:
+        addresses, ipv4_by = known_addresses(interface_of(network, owner), network, owner, table)
     netdev_mtu = source.number(net + "/mtu") or (shown["mtu"] if shown else None)
     rdma_mtu, rdma_mtu_by = tool.get("rdma_mtu"), "a tool"
     if rdma_mtu is None and state == "ACTIVE":
         rdma_mtu, rdma_mtu_by = logic.rdma_mtu_of(netdev_mtu), "netdev MTU"
-    gid = logic.choose_gid(netdev, addresses, table)
+    gid = logic.choose_gid(owner or netdev, addresses, table)
     facts: dict[str, Any] = {
         "name": name,
         "netdev": netdev,
         "netdev_by": netdev_by,
+        "address_netdev": owner,
+        "bonded": owner is not None and is_bond(owner, netdev, source.exists(f"{NET}/{owner}/bonding")),
+        "link_layer": source.value(ports + "/link_layer") or tool.get("link_layer"),
         "chip": chip,
         "chip_guid": f"{system_guid:016x}" if system_guid else None,
         "port": number,
         "port_by": port_by,
         "state": state,
         "netdev_up": netdev_up(source, net, shown["up"] if shown else None),
-        "phys_state": re.sub(r"^\d+:\s*", "", source.value(ports + "/phys_state") or tool.get("phys_state") or "")
-        or None,
+        "netdev_enabled": netdev_enabled(source, net, shown.get("enabled") if shown else None),
+        "phys_state": physical_state(source.value(ports + "/phys_state") or tool.get("phys_state")),
         "rate_gbps": rate if state == "ACTIVE" else None,
         "netdev_mtu": netdev_mtu,
         "rdma_mtu": rdma_mtu,
@@ -192,6 +228,8 @@ def read_hca(source: Source, name: str, tool: Tool, network: dict[str, Any], mis
         "ipv4_by": ipv4_by if gid["ipv4"] else None,
         "addresses": gid["addresses"],
         "ipv4_known": addresses is not None,
+        "netplan_file": netplan_file(network, owner) or netplan_file(network, netdev),
+        "netplan_known": network.get("netplan") is not None,
         "gid_known": table is not None,
         "gid_entries": len(table) if table is not None else None,
         "gid_index": gid["gid_index"],
@@ -207,17 +245,26 @@ def read_hca(source: Source, name: str, tool: Tool, network: dict[str, Any], mis
         "counters": read_counters(source, ports, netdev),
     }
     rate_reason = rate_reason or f"ports/{port}/rate could not be read"
+    no_state = f"ports/{port}/state could not be read"
+    idle = no_state if state is None else "the link is not active"
+    no_netplan = "no file in /etc/netplan names the interface" if facts["netplan_known"] else NO_NETPLAN
     reasons = {
         "chip_guid": "no system image GUID",
         "netdev": "no interface has the same PCI function",
         "chip": "no phys_switch_id and no system image GUID",
         "port": "no phys_port_name, no GUIDs and no PCI function",
-        "state": f"ports/{port}/state could not be read",
-        "rate_gbps": rate_reason if state == "ACTIVE" else "the link is not active",
+        "state": no_state,
+        "phys_state": f"ports/{port}/phys_state could not be read",
+        "link_layer": f"ports/{port}/link_layer could not be read",
+        "rate_gbps": rate_reason if state == "ACTIVE" else idle,
         "netdev_up": "the carrier of the interface could not be read",
+        "netdev_enabled": "neither flags nor carrier of the interface could be read",
         "netdev_mtu": "the MTU of the interface could not be read",
-        "rdma_mtu": "the MTU of the interface is not known" if state == "ACTIVE" else "the link is not active",
-        "ipv4": gid["gid_reason"] if addresses == [] else "the addresses of the interface could not be read",
+        "rdma_mtu": "the MTU of the interface is not known" if state == "ACTIVE" else idle,
+        "netplan_file": no_netplan,
+        "ipv4": gid["gid_reason"]
+        if addresses == [] and gid["gid_reason"]
+        else "the addresses of the interface could not be read",
         "gid_index": gid["gid_reason"],
         "gid_entries": logic.NO_TABLE,
         "gid_index_link_local": "the GID table shows no RoCE v2 entry of fe80",
@@ -226,6 +273,11 @@ def read_hca(source: Source, name: str, tool: Tool, network: dict[str, Any], mis
         "iommu": "the type of the IOMMU group could not be read",
         "temperature_c": "no hwmon of the device could be read",
         "firmware": "fw_ver could not be read",
+        "board_id": "board_id could not be read",
     }
+    for item in facts["addresses"]:
+        if item["gid_index"] is None:
+            why = logic.NO_TABLE if table is None else "the GID table has no RoCE v2 entry of it"
+            missing[f"{key}.addresses.{item['ipv4']}.gid_index"] = why
     missing.update({key + "." + item: why for item, why in reasons.items() if facts[item] is None and why})
     return facts

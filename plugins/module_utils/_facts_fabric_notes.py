@@ -11,6 +11,10 @@ MANY_BYTES = 10**9
 
 def port_note(port: dict[str, Any], hcas: list[dict[str, Any]], hotplug: dict[str, Any]) -> str | None:
     """A note about one port, or None."""
+    torn = [hca["netdev"] for hca in hcas if hca.get("state") == "ACTIVE" and hca.get("netdev_up") is False]
+    if torn:
+        names = " and ".join(map(str, torn))
+        return f"RDMA calls {names} active, but there is no carrier: the readings contradict each other."
     if not port["link"]:
         return None
     plugged = hotplug["plugged_after_boot"]
@@ -40,6 +44,11 @@ def fabric_notes(hcas: list[dict[str, Any]], ports: list[dict[str, Any]], hotplu
             "Two ports have a link: a ring of three nodes, or two nodes with two cables. One node alone cannot tell "
             "which."
         )
+    notes += [
+        f"The addresses and GIDs of {hca['netdev']} are those of {hca['address_netdev']}."
+        for hca in hcas
+        if hca.get("address_netdev") and not hca.get("bonded")
+    ]
     slow = sorted({str(hca["iommu"]) for hca in hcas if (hca["iommu"] or "").upper().startswith("DMA")})
     if slow:
         notes.append(
@@ -48,4 +57,9 @@ def fabric_notes(hcas: list[dict[str, Any]], ports: list[dict[str, Any]], hotplu
         )
     if hotplug["plugged_after_boot"] and not any(port["note"] for port in ports):
         notes.append(f"A cable was plugged in while the node ran ({hotplug['plugged_after_boot'][-1]}).")
+    if hotplug["plugged_after_boot"] is None and hotplug["driver"] is not None and hotplug["removed"] is not None:
+        notes.append(
+            "The kernel log says that a cable was plugged in, without a time. If the node was running, the link may "
+            "carry only 13 Gb/s: measure it, or reboot both nodes with the cable in."
+        )
     return notes

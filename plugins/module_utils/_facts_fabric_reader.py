@@ -8,14 +8,18 @@ import re
 from typing import Any
 
 from . import _facts_fabric as logic
+from ._facts_fabric_checks import unite_by_place, without_twin
 from ._facts_fabric_hca import captured_tools, read_hca
-from ._facts_fabric_log import parse_hotplug
+from ._facts_fabric_log import NO_STAMP, parse_hotplug
 from ._facts_fabric_notes import fabric_notes, port_note
 from ._facts_fabric_pci import INFINIBAND, PCI
 from ._facts_source import Source, safe_name
 
 KERNEL_LOG = ["dmesg"]
-HOTPLUG = "/sys/devices/platform/MTKP0001:00"
+#: What people call the kernel's log when they hand it in.
+LOGS = ["dmesg", "journalctl-k", "journalctl-b-k", "journalctl-kb", "journalctl-dmesg", "kern", "kernel-log"]
+PLATFORM = "/sys/devices/platform"
+HOTPLUG = "MTKP0001:00"
 HOTPLUG_MARKER = "/etc/nvidia/cx7-hotplug-enabled"
 EJECTED = (
     ". Power the node off, seat the plug anew, start it again; if the NIC goes away again with the cable in, move "
@@ -55,12 +59,31 @@ def why_empty(source: Source, hotplug: dict[str, Any]) -> tuple[str | None, str]
     return None, "the tree holds nothing about RDMA devices or PCI"
 
 
-def read_hotplug(source: Source) -> dict[str, Any]:
+def read_hotplug(source: Source, missing: dict[str, str]) -> dict[str, Any]:
     """The hot-plug driver, and cables plugged in while the node ran: such links may be slow until a reboot."""
-    texts = source.captured_texts(["dmesg"]) if source.captured else [source.command(["dmesg"], KERNEL_LOG).text]
-    found = parse_hotplug("\n".join(texts))
-    found["driver"] = found["driver"] or source.exists(HOTPLUG)
+    output = source.command(["dmesg"], KERNEL_LOG)
+    texts = source.captured_texts(LOGS) if source.captured else [output.text]
+    found = parse_hotplug(*texts)
+    timeless = found["driver"] is not None and found["plugged_after_boot"] is None
+    devices = source.entries(PLATFORM)
+    if not found["driver"] and HOTPLUG in devices:
+        found["driver"] = True
+    elif found["driver"] is None and devices and not source.captured:
+        # a captured tree may hold a part of the folder only
+        found["driver"] = False
+    vendors = [source.value(f"{PCI}/{item}/vendor") for item in source.entries(PCI)]
+    if not found["nic_seen"] and ("0x15b3" in vendors or source.entries(INFINIBAND)):
+        found["nic_seen"] = True
+    why = "the kernel log could not be read: " + (output.reason or "dmesg printed nothing")
+    why = NO_STAMP if timeless else why
+    missing.update({f"fabric.hotplug.{key}": why for key, value in found.items() if value is None})
     return found
+
+
+def pci_functions(source: Source) -> dict[str, tuple[str | None, str | None]]:
+    """(vendor, device) of the functions on PCI, by address."""
+    names = [name for name in source.entries(PCI) if logic.PCI_ADDRESS.match(name)]
+    return {name: (source.value(f"{PCI}/{name}/vendor"), source.value(f"{PCI}/{name}/device")) for name in names}
 
 
 def read_fabric(source: Source, network: dict[str, Any], missing: dict[str, str]) -> dict[str, Any]:
@@ -71,7 +94,10 @@ def read_fabric(source: Source, network: dict[str, Any], missing: dict[str, str]
     }
     hcas = [read_hca(source, name, tool.get(name, {}), network, missing) for name in sorted(names)]
     hcas.sort(key=lambda hca: (hca["pci"] or "~", hca["name"]))
-    hotplug = read_hotplug(source)
+    hotplug = read_hotplug(source, missing)
+    if hcas:
+        hotplug["nic_seen"] = True
+        missing.pop("fabric.hotplug.nic_seen", None)
     if not hcas:
         verdict, reason = why_empty(source, hotplug)
         missing["fabric.hcas"] = missing["fabric.cables"] = reason
@@ -81,8 +107,12 @@ def read_fabric(source: Source, network: dict[str, Any], missing: dict[str, str]
         notes = fabric_notes([], [], hotplug)
         return {**empty, "verdict": verdict, "reason": reason, "notes": notes, "hotplug": hotplug}
     logic.unite_chips(hcas)
-    ports = logic.group_ports(hcas)
+    unite_by_place(hcas)
+    ports = logic.group_ports(hcas, without_twin(hcas, pci_functions(source)))
     for port in ports:
+        for key, why in (("chip", "no phys_switch_id and no system image GUID"), ("link", "no state could be read")):
+            if port[key] is None:
+                missing[f"fabric.ports.{port['name']}.{key}"] = why
         port["note"] = port_note(port, [hca for hca in hcas if hca["name"] in port["hcas"]], hotplug)
     return {
         "hcas": hcas,

@@ -16,9 +16,12 @@ def _put(devices: dict[str, dict[str, Any]], name: str, **values: Any) -> None:
 
 
 def parse_ibdev2netdev(text: str, devices: dict[str, dict[str, Any]]) -> None:
-    """Lines `HCA port 1 ==> NETDEV (Up)`."""
+    """Lines `HCA port 1 ==> NETDEV (Up)`, and those of -v: `PCI HCA (MODEL) WORDS port 1 (ACTIVE) ==> NETDEV (Up)`."""
     for match in re.finditer(
-        r"^[ \t]*(\S+)[ \t]+port[ \t]+(\d+)[ \t]+==>[ \t]+(\S+)[ \t]+\((Up|Down)\)", text, re.MULTILINE
+        r"^[ \t]*(?:[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7][ \t]+)?(\S+)[ \t]+(?:\([^\n]{0,300}?[ \t])?"
+        r"port[ \t]+(\d+)[ \t]+(?:\([A-Z_ ]+\)[ \t]+)?==>[ \t]+(\S+)[ \t]+\((Up|Down)\)",
+        text,
+        re.MULTILINE,
     ):
         state = "ACTIVE" if match.group(4) == "Up" else "DOWN"
         _put(devices, match.group(1), netdev=match.group(3), state=state)
@@ -26,7 +29,7 @@ def parse_ibdev2netdev(text: str, devices: dict[str, dict[str, Any]]) -> None:
 
 def parse_rdma_link(text: str, devices: dict[str, dict[str, Any]]) -> None:
     """Lines `link HCA/1 state ACTIVE physical_state LINK_UP netdev NETDEV`."""
-    for match in re.finditer(r"^\s*(?:\d+:\s+)?link (\S+?)/\d+:? (.*)$", text, re.MULTILINE):
+    for match in re.finditer(r"^[ \t]*(?:\d+:[ \t]+)?link (\S+?)/\d+:? (.*)$", text, re.MULTILINE):
         words = match.group(2).split()
         pairs = dict(zip(words[::2], words[1::2], strict=False))
         _put(
@@ -42,13 +45,14 @@ def parse_show_gids(text: str, devices: dict[str, dict[str, Any]]) -> None:
     """The table of show_gids. Columns may be tabs or spaces; the IPv4 column may be empty."""
     pattern = re.compile(
         r"^[ \t]*(\S+)[ \t]+(\d+)[ \t]+(\d{1,5})[ \t]+([0-9a-fx:]{15,})[ \t]+"
-        r"(?:[0-9.x]+[ \t]+)?(v1|v2)\b[ \t]*(\S*)\s*$",
+        r"(?:[0-9.x]+[ \t]+)?(v1|v2)\b[ \t]*(\S*)[ \t\r]*$",
         re.MULTILINE,
     )
     for name, _port, index, gid, version, netdev in pattern.findall(text):
         _put(devices, name, netdev=netdev or None)
         table = devices[name].setdefault("gids", [])
-        table.append({"index": int(index), "gid": gid, "type": "RoCE v2" if version == "v2" else "IB/RoCE v1"})
+        kind = "RoCE v2" if version == "v2" else "IB/RoCE v1"
+        table.append({"index": int(index), "gid": gid, "type": kind, "ndev": netdev or None})
 
 
 def parse_ibstat(text: str, devices: dict[str, dict[str, Any]]) -> None:
@@ -60,6 +64,7 @@ def parse_ibstat(text: str, devices: dict[str, dict[str, Any]]) -> None:
         "State": "state",
         "Physical state": "phys_state",
         "Rate": "rate",
+        "Link layer": "link_layer",
     }
     name: str | None = None
     for line in text.splitlines():
@@ -82,11 +87,18 @@ def parse_ibv_devinfo(text: str, devices: dict[str, dict[str, Any]]) -> None:
         "state": "state",
         "board_id": "board_id",
         "phys_state": "phys_state",
+        "link_layer": "link_layer",
     }
     name: str | None = None
+    lanes: int | None = None
     for line in text.splitlines():
         key, colon, value = line.strip().partition(":")
         value = value.strip()
+        width = re.match(r"^(\d{1,2})X\b", value) if key == "active_width" else None
+        speed = re.match(r"^(\d{1,3}(?:\.\d)?) ?Gbps\b", value) if key == "active_speed" else None
+        lanes = int(width.group(1)) if width else None if key == "hca_id" else lanes
+        if name and speed and lanes:
+            _put(devices, name, rate=f"{float(speed.group(1)) * lanes:g}")
         if key == "hca_id" and value:
             name = value
             _put(devices, name)
@@ -126,7 +138,7 @@ def parse_ib_write_bw(text: str, devices: dict[str, dict[str, Any]]) -> None:
     """The MTU of the device that ib_write_bw ran on. The table of two runs in one text says nothing."""
     names, sizes = (
         re.findall(r"\bDevice\s*:\s*(\S+)", text),
-        re.findall(r"^\s*Mtu\s*:\s*(\d{3,5})\[B\]", text, re.MULTILINE),
+        re.findall(r"^[ \t]*Mtu[ \t]*:[ \t]*(\d{3,5})\[B\]", text, re.MULTILINE),
     )
     if len(names) == 1 and len(sizes) == 1:
         _put(devices, names[0], rdma_mtu=int(sizes[0]))
@@ -136,7 +148,7 @@ def ethtool_speed(texts: list[tuple[str, str]], netdev: str) -> tuple[int | None
     """(Gb/s, reason) of the Speed line for an interface, out of named outputs of ethtool."""
     found = set()
     for name, text in texts:
-        parts = re.split(r"^\s*Settings for ([^\s:]+):", text, flags=re.MULTILINE)
+        parts = re.split(r"^[ \t]*Settings for ([^\s:]+):", text, flags=re.MULTILINE)
         own = [body for head, body in zip(parts[1::2], parts[2::2], strict=True) if head == netdev]
         named = name.startswith("ethtool-" + netdev.lower())
         anybody = name.startswith("ethtool-speed") and not re.search(r"-en\w+$", name)
@@ -152,7 +164,7 @@ def ethtool_speed(texts: list[tuple[str, str]], netdev: str) -> tuple[int | None
 def ethtool_rdma_bytes(texts: list[tuple[str, str]], netdev: str) -> int | None:
     """rx_vport_rdma_unicast_bytes of `ethtool -S` for an interface."""
     for name, text in texts:
-        match = re.search(r"^\s*rx_vport_rdma_unicast_bytes:\s*(\d{1,19})\s*$", text, re.MULTILINE)
+        match = re.search(r"^[ \t]*rx_vport_rdma_unicast_bytes:[ \t]*(\d{1,19})[ \t\r]*$", text, re.MULTILINE)
         if match and name.endswith(netdev.lower()):
             return int(match.group(1))
     return None
@@ -171,5 +183,5 @@ def sensors_temperature(text: str, pci: str) -> float | None:
 
 def parse_ethtool_speed(text: str) -> int | None:
     """The Speed line of ethtool in Gb/s; None for `Unknown!`."""
-    match = re.search(r"^\s*Speed:\s*(\d{1,7})Mb/s", text, re.MULTILINE)
+    match = re.search(r"^[ \t]*Speed:[ \t]*(\d{1,7})Mb/s", text, re.MULTILINE)
     return int(match.group(1)) // 1000 if match else None

@@ -31,6 +31,11 @@ _HEADS = {
     "driver_version": "driver",
     "pci.bus_id": "bus_id",
 }
+_APP_HEADS = {"pid": "pid", "process_name": "name", "name": "name", "used_gpu_memory": "used", "used_memory": "used"}
+#: What nvidia-smi prints when it cannot ask the driver.
+_FAILED = re.compile(
+    r"^.*(?:NVIDIA-SMI has failed|Failed to initialize NVML|couldn't communicate with).*$", re.MULTILINE
+)
 LOAD = ("bus_id", "temperature_c", "power_watts", "power_cap_watts", "utilization_percent")
 
 
@@ -63,13 +68,15 @@ def parse_table(text: str) -> dict[str, Any]:
             for key, cell in zip(LOAD[1:], now.groups(), strict=True):
                 load.setdefault(key, figure(cell.replace("W", "")))
         elif row:
-            processes.append({"pid": int(row.group(2)), "name": row.group(4), "used_bytes": mebibytes(row.group(5))})
+            used = mebibytes(row.group(5))
+            processes.append({"pid": int(row.group(2)), "name": row.group(4), "used_bytes": used, "type": row.group(3)})
     # nvidia-smi -L, and the page of nvidia-smi -q
     for index, name in re.findall(r"^GPU (\d{1,3}): (\S.*?) \(UUID:", text, re.MULTILINE):
         names.setdefault(int(index), name)
-    for name in re.findall(r"^\s*Product Name\s+:\s+(\S.*?)\s*$", text, re.MULTILINE)[:1]:
-        names.setdefault(0, name)
-    known = bool(names) and "Processes:" in text
+    for name in re.findall(r"^[ \t]*Product Name[ \t]+:[ \t]+(\S[^\n]*)$", text, re.MULTILINE)[:1]:
+        names.setdefault(0, name.strip())
+    # a table that was cut off, or that an unprivileged reader got, shows no rows: that is not "no process"
+    known = bool(names) and "No running processes found" in text
     return {
         "driver": driver.group(1) if driver else None,
         "cuda": cuda.group(1) if cuda else None,
@@ -87,7 +94,7 @@ def parse_query(text: str) -> dict[str, Any]:
     heads: list[str] | None = None
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
-        words = [re.sub(r"\s*\[.*\]$", "", cell) for cell in cells]
+        words = [cell.partition("[")[0].strip() if cell.endswith("]") else cell for cell in cells]
         if heads is None and sum("." in word or word in ("index", "name") for word in words) > len(words) // 2:
             heads = words if any(word in _HEADS or word.startswith("memory.") for word in words) else None
             if heads:
@@ -107,26 +114,66 @@ def parse_query(text: str) -> dict[str, Any]:
     return {"driver": driver, "names": names, "load": load}
 
 
-def parse_processes(text: str) -> list[dict[str, Any]]:
-    """A --query-compute-apps=pid,process_name,used_memory csv, with or without its header line."""
+def parse_processes(text: str) -> tuple[list[dict[str, Any]] | None, list[str]]:
+    """(processes, lines that are none) of a --query-compute-apps csv. A header line names the columns; without one they
+    are pid, process_name, used_memory. None when no line could be read as a process although there are lines."""
+    columns = ["pid", "name", "used"]
     processes = []
-    for line in text.splitlines():
-        match = re.match(r"^\s*(\d{1,10})\s*,\s*(.*)\s*,\s*([^,]*)$", line)
-        if match:
-            processes.append(
-                {
-                    "pid": int(match.group(1)),
-                    "name": match.group(2).strip(),
-                    "used_bytes": mebibytes(match.group(3)),
-                }
-            )
-    return processes
+    strange = []
+    head_seen = False
+    for line in filter(None, (item.strip() for item in text.splitlines())):
+        cells = line.split(",")
+        heads = [_APP_HEADS.get(cell.partition("[")[0].strip().lower()) for cell in cells]
+        if "pid" in heads and ("name" in heads or "used" in heads):
+            columns, head_seen = [head or "" for head in heads], True
+            continue
+        process = _process(cells, columns)
+        if process:
+            processes.append(process)
+        elif "no running processes" in line.lower():
+            head_seen = True
+        else:
+            strange.append(line)
+    return (None if strange and not processes and not head_seen else processes), strange
+
+
+def _process(cells: list[str], columns: list[str]) -> dict[str, Any] | None:
+    """One process from the cells of a line. A name may hold commas: it gets what the other columns leave."""
+    more = len(cells) - len(columns)
+    if more < 0:
+        return None
+    if more and "name" in columns:
+        at = columns.index("name")
+        cells = [*cells[:at], ",".join(cells[at : at + more + 1]), *cells[at + more + 1 :]]
+    row = {column: cell.strip() for column, cell in zip(columns, cells, strict=False)}
+    if not re.match(r"^\d{1,10}$", row.get("pid", "")):
+        return None
+    # the query lists compute processes only
+    return {
+        "pid": int(row["pid"]),
+        "name": row.get("name", ""),
+        "used_bytes": mebibytes(row.get("used", "")),
+        "type": "C",
+    }
 
 
 def _merge(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[dict[str, Any]]:
     by_pid = {item["pid"]: item for item in second}
-    by_pid.update({item["pid"]: item for item in first})
+    for item in first:
+        other = by_pid.get(item["pid"], {})
+        used = item["used_bytes"] if item["used_bytes"] is not None else other.get("used_bytes")
+        by_pid[item["pid"]] = {**item, "used_bytes": used, "type": other.get("type") or item["type"]}
     return [by_pid[pid] for pid in sorted(by_pid)]
+
+
+def used_by(gpu: dict[str, Any]) -> tuple[int | None, bool | None]:
+    """(bytes that the processes are known to hold, does one of them use CUDA); None for what is not known."""
+    processes = gpu["processes"]
+    if processes is None:
+        return None, None
+    known = [item["used_bytes"] for item in processes if item["used_bytes"] is not None]
+    cuda = any(item["type"] != "G" for item in processes)
+    return (None if processes and not known else sum(known)), True if cuda else False if gpu["complete"] else None
 
 
 def container_of(source: Source, pid: int) -> str | None:
@@ -178,7 +225,12 @@ def read_gpu(source: Source, missing: dict[str, str]) -> dict[str, Any]:
     table = parse_table(text)
     names, driver, load = table["names"], table["driver"], dict(table["load"])
     processes: list[dict[str, Any]] | None = table["processes"]
+    failed = _FAILED.search(text)
     reason = output.reason or "nvidia-smi printed no GPU"
+    why_no_processes = ""
+    complete = True
+    if failed:
+        reason = "nvidia-smi says: " + failed.group(0).strip()[:300]
     none_found = "No devices were found" in text
     if none_found:
         reason = "nvidia-smi says: No devices were found (the driver could not bring the GPU up)"
@@ -188,7 +240,12 @@ def read_gpu(source: Source, missing: dict[str, str]) -> dict[str, Any]:
             APPS,
         )
         if apps.reason is None:
-            processes = _merge(parse_processes(apps.text), processes or [])
+            listed, strange = parse_processes(apps.text)
+            if listed is not None:
+                complete = not strange
+                processes = _merge(listed, processes or [])
+            elif processes is None:
+                why_no_processes = "nvidia-smi printed no list of processes: " + strange[0][:300]
     for page in source.captured_texts(["nvidia-smi-query"]):
         query = parse_query(page)
         names = names or query["names"]
@@ -203,6 +260,7 @@ def read_gpu(source: Source, missing: dict[str, str]) -> dict[str, Any]:
         "name": names[0] if names else None,
         "count": len(names) or (0 if none_found else None),
         "processes": processes,
+        "complete": complete if processes is not None else None,
         "driver": driver,
         "cuda": table["cuda"],
         "memory_total_bytes": None,
@@ -210,9 +268,11 @@ def read_gpu(source: Source, missing: dict[str, str]) -> dict[str, Any]:
         "gpudirect_rdma": gpudirect(source),
         "nvidia_peermem": peermem(source),
     }
-    for key in ("name", "count", "processes", "driver", "cuda", *LOAD):
+    for key in ("name", "count", "processes", "complete", "driver", "cuda", *LOAD):
         if facts[key] is None:
             missing["gpu." + key] = reason if not names else "nvidia-smi does not say"
+    if processes is None and why_no_processes:
+        missing["gpu.processes"] = missing["gpu.complete"] = why_no_processes
     missing["gpu.gpudirect_rdma"] = "only CUDA or NCCL says so; a GB10 has none"
     if facts["gpudirect_rdma"] is not None:
         del missing["gpu.gpudirect_rdma"]

@@ -114,11 +114,19 @@ def vendor_estimate(values: dict[str, int]) -> tuple[int | None, str]:
     return None, "MemAvailable + SwapFree"
 
 
-def judge(total: int | None, available: int | None, free: int | None, pools: int | None) -> str | None:
-    """The verdict word; None when the figures are not known."""
+def is_much(total: int | None, pools: int | None) -> bool:
+    """Is what no category accounts for more than what a driver takes anyway."""
+    return pools is not None and pools >= max(POOL_BYTES, (total or 0) // 20)
+
+
+def judge(
+    total: int | None, available: int | None, free: int | None, pools: int | None, cuda: bool | None = False
+) -> str | None:
+    """The verdict word; None when the figures are not known. cuda: does a process use CUDA; None when not known."""
     if available is None:
         return None
-    if pools is not None and pools >= max(POOL_BYTES, (total or 0) // 20):
+    # with a CUDA process alive, or where that is not known, it may be that process's own memory
+    if is_much(total, pools) and cuda is False:
         return "driver-keeps-freed-pools"
     if available < max(LOW_BYTES, (total or 0) // 10):
         return "too-little-to-start"
@@ -136,8 +144,24 @@ def pressure(available: int | None, swap_used: int | None) -> str | None:
     return "low" if available >= LOW_BYTES else "high" if swap_used else "some"
 
 
-def summarise(values: dict[str, int], gpu_used: int | None, missing: dict[str, str]) -> dict[str, Any]:
-    """The memory facts from parsed values. gpu_used is what live GPU processes hold, None when not known."""
+def remedy_of(verdict: str | None, much: bool, cuda: bool | None) -> str | None:
+    """What to do. Where the GPU's processes are not known, that is said, for it decides what helps."""
+    text = VERDICTS[verdict] if verdict else None
+    if much and cuda is None:
+        unknown = (
+            "The GPU's processes could not be read: either they hold what no category of /proc/meminfo accounts for, "
+            "or the driver keeps it. Run 'nvidia-smi' on the node; if it lists no process, a reboot gives the memory "
+            "back."
+        )
+        return f"{text} {unknown}" if text else unknown
+    return text
+
+
+def summarise(
+    values: dict[str, int], gpu_used: int | None, cuda: bool | None, missing: dict[str, str]
+) -> dict[str, Any]:
+    """The memory facts from parsed values. gpu_used is what live GPU processes are known to hold; cuda: is one there
+    that uses CUDA. None where that is not known."""
     total, available, free = (values.get(name) for name in ("MemTotal", "MemAvailable", "MemFree"))
     held, held_reason = driver_held(values)
     if held_reason:
@@ -145,10 +169,11 @@ def summarise(values: dict[str, int], gpu_used: int | None, missing: dict[str, s
         missing["memory.cuda_upper_bound_bytes"] = "driver_held_bytes is not known: " + held_reason
     pools = max(0, held - (gpu_used or 0)) if held is not None else None
     if held is not None and gpu_used is None:
-        missing["memory.gpu_used_bytes"] = "the GPU's processes are not known; driver_pools_bytes may hold their memory"
+        what = "memory of the GPU's processes is" if cuda else "GPU's processes are"
+        missing["memory.gpu_used_bytes"] = f"the {what} not known; driver_pools_bytes may hold their memory"
     bound = available + pools if pools is not None and available is not None else None
     estimate, formula = vendor_estimate(values)
-    verdict = judge(total, available, free, pools)
+    verdict = judge(total, available, free, pools, cuda)
     swap_total, swap_free = values.get("SwapTotal"), values.get("SwapFree")
     swap_used = max(0, swap_total - swap_free) if swap_total is not None and swap_free is not None else None
     return {
@@ -175,11 +200,11 @@ def summarise(values: dict[str, int], gpu_used: int | None, missing: dict[str, s
         "vendor_estimate_formula": formula,
         "pressure": pressure(available, swap_used),
         "verdict": verdict,
-        "remedy": VERDICTS[verdict] if verdict else None,
+        "remedy": remedy_of(verdict, is_much(total, pools), cuda),
     }
 
 
-def read_memory(source: Source, gpu_used: int | None, missing: dict[str, str]) -> dict[str, Any]:
+def read_memory(source: Source, gpu_used: int | None, cuda: bool | None, missing: dict[str, str]) -> dict[str, Any]:
     """Read /proc/meminfo; a captured tree may hold it as a command output, or only what `free` printed."""
     origin = "/proc/meminfo"
     values = parse_meminfo(source.read("/proc/meminfo") or "")
@@ -196,7 +221,7 @@ def read_memory(source: Source, gpu_used: int | None, missing: dict[str, str]) -
     if "SwapTotal" not in values or origin != "/proc/meminfo":
         for text in [source.read("/proc/swaps") or "", *source.captured_texts(["swaps", "proc-swaps", "swapon"])]:
             values.update(parse_swaps(text))
-    facts = summarise(values, gpu_used, missing)
+    facts = summarise(values, gpu_used, cuda, missing)
     facts["source"] = origin if values else None
     reason = "no /proc/meminfo could be read" if not values else f"{origin} does not say"
     for key, value in facts.items():

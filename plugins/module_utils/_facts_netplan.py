@@ -12,6 +12,7 @@ from typing import Any
 from ._facts_source import Source, safe_name
 
 FOLDER = "/etc/netplan"
+NO_NETPLAN = "/etc/netplan holds no file that could be read"
 _PAIR = re.compile(r"^([^\s:#][^:#]*):(?:\s+(.*))?$")
 _YES = frozenset(["true", "yes", "on"])
 _NO = frozenset(["false", "no", "off"])

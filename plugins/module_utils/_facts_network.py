@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from ._facts_netplan import planned, read_netplan
+from ._facts_netplan import NO_NETPLAN, planned, read_netplan
 from ._facts_source import Source, safe_name
 
 ADDRESSES = ["ip", "-j", "addr"]
@@ -28,7 +28,7 @@ def ipv4_interface(text: str) -> str | None:
 
 
 def _entry(found: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
-    return found.setdefault(name, {"name": name, "ipv4": [], "mtu": None, "up": None})
+    return found.setdefault(name, {"name": name, "ipv4": [], "mtu": None, "up": None, "enabled": None})
 
 
 def _add(entry: dict[str, Any], address: str | None) -> None:
@@ -52,6 +52,7 @@ def parse_ip_json(text: str) -> list[dict[str, Any]]:
         entry["mtu"] = mtu if isinstance(mtu, int) else None
         flags = link.get("flags")
         if isinstance(flags, list):
+            entry["enabled"] = "UP" in flags
             entry["up"] = "UP" in flags and ("LOWER_UP" in flags or link.get("operstate") == "UP")
         infos = link.get("addr_info")
         ready = [info for info in infos if isinstance(info, dict)] if isinstance(infos, list) else []
@@ -73,6 +74,7 @@ def parse_ip_text(text: str) -> list[dict[str, Any]]:
                 entry = _entry(found, current)
                 flags = head.group(2).split(",")
                 entry["up"] = "UP" in flags and "LOWER_UP" in flags
+                entry["enabled"] = "UP" in flags
                 entry["mtu"] = int(head.group(3)) if head.group(3) else entry["mtu"]
         elif one and safe_name(one.group(1)):
             _add(_entry(found, one.group(1)), ipv4_interface(one.group(2)))
@@ -84,7 +86,11 @@ def parse_ip_text(text: str) -> list[dict[str, Any]]:
                 _add(_entry(found, name), ipv4_interface(inet.group(1)))
         elif brief and safe_name(brief.group(1)):
             entry = _entry(found, brief.group(1))
-            entry["up"] = brief.group(2) == "UP"
+            # an interface without a link of its own, such as lo, is UNKNOWN while it is up, else DOWN
+            entry["up"] = brief.group(2) in ("UP", "UNKNOWN")
+            flags = re.search(r"<([^>]*)>", brief.group(3))
+            if entry["up"] or flags:
+                entry["enabled"] = entry["up"] or "UP" in str(flags and flags.group(1)).split(",")
             for word in brief.group(3).split():
                 _add(entry, ipv4_interface(word))
     return [found[name] for name in found]
@@ -109,7 +115,7 @@ def merge(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
         entry = _entry(found, item["name"])
         for address in item["ipv4"]:
             _add(entry, address)
-        for key in ("mtu", "up"):
+        for key in ("mtu", "up", "enabled"):
             entry[key] = item[key] if entry[key] is None else entry[key]
     return list(found.values())
 
@@ -153,7 +159,7 @@ def captured_interfaces(source: Source, files: list[dict[str, Any]] | None) -> l
         entry = plan[name]
         # an address that the network or the interface itself gives is not written there
         known = bool(entry["ipv4"]) or not (entry["dhcp4"] or entry["link_local_ipv4"])
-        found.append({"name": name, "ipv4": entry["ipv4"] if known else None, "mtu": entry["mtu"], "up": None})
+        found.append(_entry({}, name) | {"ipv4": entry["ipv4"] if known else None, "mtu": entry["mtu"]})
         found[-1]["from_netplan"] = True
     # `ip link` shows no addresses: they stay unknown, which is not the same as having none
     links = source.captured_texts(["ip-link", "ip-j-link", "ip-d-link", "ip-s-link", "ip-br-link", "ip-brief-link"])
@@ -162,7 +168,7 @@ def captured_interfaces(source: Source, files: list[dict[str, Any]] | None) -> l
         if same is None:
             found.append(dict(entry, ipv4=None))
         else:
-            same.update({key: entry[key] for key in ("mtu", "up") if entry[key] is not None})
+            same.update({key: entry[key] for key in ("mtu", "up", "enabled") if entry[key] is not None})
     return found or None
 
 
@@ -170,7 +176,7 @@ def read_network(source: Source, missing: dict[str, str]) -> dict[str, Any]:
     """interfaces (null when they cannot be read) and listening_tcp_ports, which always come from the live machine."""
     files = read_netplan(source)
     if files is None:
-        missing["network.netplan"] = "/etc/netplan holds no file that could be read"
+        missing["network.netplan"] = NO_NETPLAN
     output = source.command(["ip-j-addr", "ip-j-a", "ip-j-address"], ADDRESSES)
     interfaces: list[dict[str, Any]] | None = parse_ip_json(output.text) or None
     # a part of the list cannot show that an interface has no address
@@ -190,7 +196,7 @@ def read_network(source: Source, missing: dict[str, str]) -> dict[str, Any]:
     else:
         ports = sorted(set().union(*(parse_listening(table) for table in tables if table is not None)))
     for entry in interfaces or []:
-        for key in ("mtu", "up"):
+        for key in ("ipv4", "mtu", "up", "enabled"):
             if entry[key] is None:
                 missing["network.interfaces.{}.{}".format(entry["name"], key)] = "`ip addr` does not show it"
     return {

@@ -13,8 +13,11 @@ from typing import Any
 from ._facts_source import Source
 
 GB10_PCI_DEVICE = "2e12"
+#: Parts of the RTX Spark, whatever the machine or a list of PCI names calls them.
+OTHER_PCI_DEVICES = frozenset(["2e03", "2e06"])
 PRODUCTS = re.compile(
-    r"DGX[_ ]Spark|\bGB10\b|\bGX10\b|ZGX Nano|ThinkStation PGX|AI TOP ATOM|EdgeXpert|Veriton GN100", re.IGNORECASE
+    r"DGX[_ ]Spark|\bGB10\b|\bGX10\b|ZGX Nano|ThinkStation PGX|AI TOP ATOM|EdgeXpert|\bGN100\b|\b30KL[0-9A-Z]{6}\b",
+    re.IGNORECASE,
 )
 DGX_KEYS = {
     "DGX_NAME": "name",
@@ -87,6 +90,9 @@ def decide(
     """Is it a GB10, and by which evidence. The GPU counts first: an N1X part is no GB10 whatever the box is called."""
     if pci and GB10_PCI_DEVICE in pci:
         return True, "PCI device 10de:" + GB10_PCI_DEVICE
+    other = next((item for item in pci or [] if item in OTHER_PCI_DEVICES), None)
+    if other:
+        return False, "PCI device 10de:" + other
     if gpu is not None:
         return "GB10" in gpu.upper().split(), "GPU name"
     if pci:
@@ -182,7 +188,7 @@ def read_platform(source: Source, gpu: dict[str, Any], missing: dict[str, str]) 
         kernel, arch = os.uname().release, os.uname().machine
     cpus = len(re.findall(r"^processor\s*:", source.read("/proc/cpuinfo") or "", re.MULTILINE)) or None
     for text in source.captured_texts(["lscpu"]):
-        match = re.search(r"^CPU\(s\):\s+(\d{1,4})\s*$", text, re.MULTILINE)
+        match = re.search(r"^CPU\(s\):[ \t]+(\d{1,4})[ \t\r]*$", text, re.MULTILINE)
         cpus = cpus or (int(match.group(1)) if match else None)
     driver = driver_version(source.read("/proc/driver/nvidia/version") or "")
     for text in source.captured_texts(["proc-driver-nvidia-version", "nvidia-version"]):

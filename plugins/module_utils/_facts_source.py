@@ -13,9 +13,11 @@ import subprocess
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-LIMIT = 1024 * 1024
+from ._facts_tree import LIVE_LINKS, read_regular, resolve
+
 COMMAND_SECONDS = 10.0
 MOST_TEXTS = 300
+LONGEST_PATH = 4096
 SAFE_NAME = re.compile(r"^(?!\.{1,2}$)[A-Za-z0-9_.:@-]{1,64}$")
 
 
@@ -25,6 +27,18 @@ class Output(NamedTuple):
     text: str
     rc: int
     reason: str | None = None
+
+
+def sysroot_problem(root: str, host: str) -> str:
+    """Why this folder cannot hold a captured machine; empty when it may. An empty folder may: nothing is known then."""
+    if os.path.isdir(root):
+        return ""
+    seen = "it is a file" if os.path.exists(root) else "there is no such directory"
+    return (
+        f"Cannot read the captured machine {os.path.abspath(root)} on {host}. Seen: {seen}. Expected: a directory with "
+        "proc, sys, etc and commands of a machine. Next step: unpack the archive there, or correct sysroot (in the "
+        "roles: gb10_sysroot)."
+    )
 
 
 def safe_name(text: str | None) -> str | None:
@@ -67,6 +81,8 @@ class Source:
     def __init__(self, root: str = "/") -> None:
         self.root = os.path.abspath(root or "/")
         self.captured = self.root != "/"
+        #: links of somebody's tree must not read this machine
+        self.confined = self.captured and not os.path.isfile(os.path.join(self.root, LIVE_LINKS))
         self._outputs: dict[str, Output] = {}
         self._started: dict[tuple[str, ...], Any] = {}
         self._files: dict[str, str] = {}
@@ -77,19 +93,14 @@ class Source:
             self._load_listings()
 
     # --- files ---
-    def path(self, path: str) -> str:
-        return self.root.rstrip("/") + path
+    def path(self, path: str, last: bool = True) -> str:
+        """Where a path is on this machine. last: follow a link that the last part is."""
+        return resolve(self.root, path, last) if self.confined else self.root.rstrip("/") + path
 
     def read(self, path: str) -> str | None:
         """The text of a file, or None when it is absent or not readable."""
         try:
-            # unbuffered and in small pieces: sysfs files are a few bytes, and there are hundreds of them
-            with open(self.path(path), "rb", buffering=0) as stream:
-                data = piece = stream.read(4096)
-                while piece and len(data) < LIMIT:
-                    piece = stream.read(65536)
-                    data += piece
-                return data.decode("utf-8", "replace")
+            return read_regular(self.path(path)).decode("utf-8", "replace")
         except (OSError, ValueError):
             return self._files.get(path)
 
@@ -113,7 +124,7 @@ class Source:
 
     def exists(self, path: str) -> bool:
         try:
-            if os.path.lexists(self.path(path)):
+            if os.path.lexists(self.path(path, last=False)):
                 return True
         except ValueError:
             return False
@@ -121,10 +132,10 @@ class Source:
 
     def link_name(self, path: str) -> str | None:
         """The last part of a link's target. A captured tree may hold it as a plain file PATH or PATH@basename."""
-        full = self.path(path)
+        full = self.path(path, last=False)
         try:
             if os.path.islink(full):
-                return os.path.basename(os.path.realpath(full))
+                return os.path.basename(self._target(path))
             if os.path.isfile(full):
                 return safe_name(os.path.basename((self.value(path) or "").rstrip("/")))
         except (OSError, ValueError):
@@ -134,11 +145,13 @@ class Source:
 
     def parent_names(self, path: str) -> list[str]:
         """The parts of the real path of a link, last first; empty for a plain folder."""
-        full = self.path(path)
         try:
-            return os.path.realpath(full).split("/")[::-1] if os.path.islink(full) else []
+            return self._target(path).split("/")[::-1] if os.path.islink(self.path(path, last=False)) else []
         except (OSError, ValueError):
             return []
+
+    def _target(self, path: str) -> str:
+        return self.path(path) if self.confined else os.path.realpath(self.path(path))
 
     # --- commands ---
     def start(self, programs: list[list[str]], later: Callable[[Callable[[], Output]], Any]) -> None:
@@ -198,7 +211,8 @@ class Source:
 
         for name, text in self.texts.items():
             for path, value in {**parse_loops(name, text), **parse_listing(text)}.items():
-                self._files.setdefault(path, value)
+                if len(path) <= LONGEST_PATH:
+                    self._files.setdefault(path, value)
         for path in list(self._files):
             while "/" in path[1:]:
                 folder, _slash, name = path.rpartition("/")

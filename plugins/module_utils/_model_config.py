@@ -8,29 +8,32 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.module_utils._inventory._quantization import formats_of
+from ansible_collections.gb10.serving.plugins.module_utils._model_experts import feed_forward
+from ansible_collections.gb10.serving.plugins.module_utils._model_layers import cache_layers, principal_kinds
+
 DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "half": 2, "float32": 4, "float": 4, "float8_e4m3fn": 1}
 
 # Families whose cache or state follows rules that are not modelled: key in config.json -> what it means.
 _NOT_MODELLED = {
-    "index_topk": "sparse attention with an indexer (DSA)",
-    "compress_ratios": "compressed attention (DeepSeek-V4)",
-    "hybrid_override_pattern": "Mamba2 layers (Nemotron-H)",
-    "mamba_num_heads": "Mamba2 layers (Nemotron-H)",
-    "hybrid_layer_pattern": "attention layers of several shapes",
-    "indexer_head_dim": "sparse attention with an indexer (QSA)",
-    "ple_embed_dim": "n-gram embedding tables",
-    "linear_attn_config": "Kimi delta attention",
-    "num_kv_shared_layers": "layers that share their KV cache",
-    "global_head_dim": "attention layers with two head sizes",
     "ple_vocab_size": "per-layer embedding tables",
 }
-_KINDS = {
-    "full_attention": "full",
-    "attention": "full",
-    "linear_attention": "linear",
-    "sliding_attention": "sliding",
-    "chunked_attention": "sliding",
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "gemma2": {"tie_word_embeddings": True},
+    "gemma3_text": {
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "vocab_size": 262208,
+        "max_position_embeddings": 131072,
+        "tie_word_embeddings": True,
+    },
+    "gemma4_text": {"tie_word_embeddings": True},
+    "gemma4_unified_text": {"tie_word_embeddings": True},
+    "ernie4_5": {"tie_word_embeddings": True},
+    "ernie4_5_moe": {"tie_word_embeddings": True},
 }
+_LETTERS = {"M": "mamba", "*": "attention", "E": "moe", "-": "mlp"}  # of hybrid_override_pattern
 
 
 class _Reader:
@@ -45,16 +48,24 @@ class _Reader:
             if value is None:
                 continue
             if isinstance(value, list):
-                self.by_layer.append(key)
+                if key not in self.by_layer:
+                    self.by_layer.append(key)
                 return default
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                self.problems.append(
-                    f"config.json: {key} is {value!r}; expected a whole number from {least} on. "
-                    "Fetch the file again or correct it."
-                )
+                problem = f"config.json: {key} is {value!r}; expected a whole number from {least} on. "
+                problem += "Fetch the file again or correct it."
+                if problem not in self.problems:
+                    self.problems.append(problem)
                 return default
             return value
         return default
+
+
+def with_defaults(text: dict[str, Any]) -> dict[str, Any]:
+    """With the values that published files of this model_type leave out, as the engine fills them in."""
+    defaults = _DEFAULTS.get(str(text.get("model_type")), {})
+    missing = {key: value for key, value in defaults.items() if text.get(key) is None}
+    return {**text, **missing} if missing else text
 
 
 def text_config(config: dict[str, Any]) -> dict[str, Any]:
@@ -62,8 +73,15 @@ def text_config(config: dict[str, Any]) -> dict[str, Any]:
     for key in ("text_config", "llm_config", "language_config"):
         inner = config.get(key)
         if isinstance(inner, dict) and inner:
-            return inner
-    return config
+            return with_defaults(inner)
+    return with_defaults(config)
+
+
+def dtype_of(config: dict[str, Any]) -> str:
+    """torch's name of the dtype of what is not quantised; the hub's default where the file has none."""
+    text = text_config(config)
+    named = (part.get(key) for part in (text, config) for key in ("dtype", "torch_dtype"))
+    return str(next(filter(None, named), "bfloat16")).removeprefix("torch.")
 
 
 def quantization(config: dict[str, Any]) -> dict[str, Any] | None:
@@ -92,27 +110,16 @@ def quantization(config: dict[str, Any]) -> dict[str, Any] | None:
         "block": block if isinstance(block, list) and all(isinstance(n, int) for n in block) else None,
         "algorithm": algorithm or None,
         "kv_cache": "fp8" if kv else None,
+        **formats_of(config, text_config(config).get("num_hidden_layers")),
     }
 
 
-def _layer_kinds(text: dict[str, Any], layers: int | None, problems: list[str]) -> dict[str, int]:
-    if layers is None:
-        return {}
-    types = text.get("layer_types")
-    if isinstance(types, list):
-        if len(types) != layers:
-            problems.append(
-                f"config.json: layer_types names {len(types)} layers, num_hidden_layers is {layers}; expected the same."
-            )
-            return {}
-        kinds = [_KINDS.get(str(kind), "unknown") for kind in types]
-    else:
-        interval = text.get("full_attention_interval")
-        if isinstance(interval, int) and interval > 1 and text.get("linear_num_value_heads"):
-            kinds = ["full" if (n + 1) % interval == 0 else "linear" for n in range(layers)]
-        else:
-            kinds = ["full"] * layers
-    return {kind: kinds.count(kind) for kind in ("full", "linear", "sliding", "unknown") if kind in kinds}
+def block_types(text: dict[str, Any]) -> list[Any] | None:
+    """The kind of each layer of a model that names them all, MLP and experts as layers of their own (Nemotron-H)."""
+    listed, pattern = text.get("layers_block_type"), text.get("hybrid_override_pattern")
+    if isinstance(listed, list) and listed:
+        return listed
+    return [_LETTERS.get(letter, letter) for letter in pattern] if isinstance(pattern, str) and pattern else None
 
 
 def _linear(read: _Reader) -> dict[str, Any]:
@@ -126,6 +133,17 @@ def _linear(read: _Reader) -> dict[str, Any]:
     }
 
 
+def _mamba(read: _Reader) -> dict[str, Any]:
+    return {
+        "heads": read.integer("mamba_num_heads"),
+        "head_dim": read.integer("mamba_head_dim"),
+        "groups": read.integer("n_groups", "mamba_n_groups", default=8),
+        "state_size": read.integer("ssm_state_size"),
+        "conv_kernel": read.integer("conv_kernel", "mamba_d_conv", default=4),
+        "ssm_dtype": read.config.get("mamba_ssm_cache_dtype"),
+    }
+
+
 def _mla(read: _Reader) -> dict[str, Any] | None:
     rank = read.integer("kv_lora_rank")
     if rank is None:
@@ -133,7 +151,7 @@ def _mla(read: _Reader) -> dict[str, Any] | None:
     return {
         "kv_lora_rank": rank,
         "q_lora_rank": read.integer("q_lora_rank"),
-        "qk_rope_head_dim": read.integer("qk_rope_head_dim"),
+        "qk_rope_head_dim": read.integer("qk_rope_head_dim", least=0),
         "qk_nope_head_dim": read.integer("qk_nope_head_dim"),
         "v_head_dim": read.integer("v_head_dim"),
     }
@@ -143,28 +161,13 @@ def essentials(config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The numbers (None where the file has none), and sentences on values that make no sense."""
     text = text_config(config)
     read = _Reader(text)
-    layers = read.integer("num_hidden_layers", "n_layer")
+    layers = read.integer("num_hidden_layers", "n_layer", default=len(block_types(text) or ()) or None)
     hidden = read.integer("hidden_size", "n_embd")
     heads = read.integer("num_attention_heads", "n_head")
-    experts = read.integer("num_experts", "n_routed_experts", "num_local_experts", default=0, least=0) or 0
-    moe = read.integer("moe_intermediate_size", "expert_ffn_hidden_size")
-    dense = read.integer("intermediate_size", "ffn_hidden_size")
-    if experts and moe is None:
-        moe = dense
-    shared = read.integer("shared_expert_intermediate_size", "shared_intermediate_size", default=0, least=0) or 0
-    shared_count = read.integer("n_shared_experts", "num_shared_experts", default=0, least=0) or 0
-    if not shared and shared_count and moe:
-        shared = moe * shared_count
-    kinds = _layer_kinds(text, layers, read.problems)
-    if not experts:
-        dense_layers = layers or 0
-    else:
-        only = text.get("mlp_only_layers")
-        dense_layers = read.integer("first_k_dense_replace", default=0, least=0) or 0
-        dense_layers = dense_layers or (len(only) if isinstance(only, list) else 0)
-    dtype = str(
-        text.get("dtype") or text.get("torch_dtype") or config.get("dtype") or config.get("torch_dtype") or "bfloat16"
-    ).removeprefix("torch.")
+    feed = feed_forward(read, text, layers, block_types(text))
+    cache, wrong, unknown = cache_layers(text, layers)
+    kinds = principal_kinds(cache)
+    dtype = dtype_of(config)
     head_dim = read.integer("head_dim")
     if head_dim is None and hidden and heads:
         head_dim = hidden // heads
@@ -176,23 +179,20 @@ def essentials(config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         "num_hidden_layers": layers,
         "hidden_size": hidden,
         "num_attention_heads": heads,
-        "num_key_value_heads": read.integer("num_key_value_heads", default=heads),
+        "num_key_value_heads": read.integer("num_key_value_heads", "num_attention_groups", default=heads),
         "head_dim": head_dim,
         "value_head_dim": read.integer("v_head_dim", default=head_dim) if mla is None else head_dim,
         "vocab_size": read.integer("vocab_size"),
-        "intermediate_size": dense,
-        "moe_intermediate_size": moe if experts else None,
-        "shared_expert_intermediate_size": shared,
-        "num_experts": experts,
-        "num_experts_per_tok": read.integer("num_experts_per_tok", "num_experts_per_token"),
-        "dense_layers": dense_layers,
+        **feed,
         "max_position_embeddings": read.integer("max_position_embeddings", "n_positions"),
         "tie_word_embeddings": bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False))),
-        "attention_output_gate": bool(text.get("attn_output_gate", False)),
+        "attention_output_gate": bool(text.get("attn_output_gate", "linear_num_value_heads" in text)),
         "dtype": dtype,
         "layer_kinds": kinds,
+        "cache": cache,
         "sliding_window": read.integer("sliding_window") if kinds.get("sliding") else None,
         "linear": _linear(read) if kinds.get("linear") and "linear_num_value_heads" in text else None,
+        "mamba": _mamba(read) if kinds.get("mamba") else None,
         "mla": mla,
         "mtp_layers": read.integer(
             "mtp_num_hidden_layers", "num_nextn_predict_layers", "num_mtp_modules", default=0, least=0
@@ -204,9 +204,6 @@ def essentials(config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         "not_modelled": sorted({meaning for key, meaning in _NOT_MODELLED.items() if text.get(key)}),
     }
     result["not_modelled"] += [f"{key} that differs by layer" for key in read.by_layer]
-    if kinds.pop("unknown", 0):
-        types = sorted({str(kind) for kind in text["layer_types"]} - _KINDS.keys())
-        result["not_modelled"] += [f"layers of type {', '.join(types)}"]
-    if kinds.get("linear") and result["linear"] is None and not result["not_modelled"]:
-        result["not_modelled"] = ["linear attention of an unknown kind"]
+    result["not_modelled"] += [what for what in unknown if what not in result["not_modelled"]]
+    read.problems += [problem for problem in wrong if problem not in read.problems]
     return result, read.problems

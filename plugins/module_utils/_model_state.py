@@ -14,6 +14,7 @@ from typing import Any
 
 from ansible_collections.gb10.serving.plugins.module_utils import _disk, _model
 from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, write_json
+from ansible_collections.gb10.serving.plugins.module_utils._model_directory import Directory
 
 MARKER = ".gb10-model.json"
 _WHOLE_LIMIT = 64 << 20
@@ -22,9 +23,7 @@ _HEADER_LIMIT = 100_000_000
 
 def files_digest(directory: str, sizes: Mapping[str, int]) -> str:
     """The digest of model_info, over these files only: a file of the user's beside them changes nothing."""
-    names = sorted(sizes)
-    shards, _where = _model._shards(directory, names, [])
-    return _model._digest(directory, [(name, sizes[name]) for name in names], shards)
+    return _model.digest(Directory(directory), sizes)
 
 
 def signature(path: str) -> str:

@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._facts_fabric_remedy import OWN_FILE, port_remedy
+
 #: The one file that this collection writes; netplan reads its folder in order of names, so it comes late.
-FILE = "/etc/netplan/60-gb10-fabric.yaml"
+FILE = OWN_FILE
 NETPLAN = "/etc/netplan"
 #: Below these NetworkManager keeps connections as key files.
 KEYFILES = ("/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections")
@@ -100,7 +102,8 @@ def decide(seen: Seen, wishes: Wishes) -> Decision:
 
 def cabled_interfaces(fabric: Mapping[str, Any], wanted: int | None) -> tuple[list[str], str]:
     """The two interfaces of the port with the link, that of the lower PCI function first; or what is wrong."""
-    ports = [port for port in fabric.get("ports") or [] if port["verdict"] not in ("no-link", "unknown")]
+    without = ("no-link", "set-down", "unknown")
+    ports = [port for port in fabric.get("ports") or [] if port["verdict"] not in without]
     linked = ", ".join(f"port {port['port']}" for port in ports) or "none"
     if wanted is not None:
         ports = [port for port in ports if port["port"] == wanted]
@@ -109,6 +112,19 @@ def cabled_interfaces(fabric: Mapping[str, Any], wanted: int | None) -> tuple[li
         seen = f"QSFP ports with a link: {linked}"
         if not fabric.get("ports"):
             seen = str(fabric.get("reason") or "no QSFP port was found")
+        switched = [
+            port
+            for port in fabric.get("ports") or []
+            if port["verdict"] == "set-down" and wanted in (None, port["port"]) and not ports
+        ]
+        if switched:
+            mine = [hca for hca in fabric["hcas"] if any(hca["name"] in port["hcas"] for port in switched)]
+            names = ", ".join(str(hca["netdev"]) for hca in mine)
+            step = port_remedy("set-down", mine)
+            return [], (
+                f"{seen}; set down: {names}. Expected: {expected}. Next step: {step[:1].lower()}{step[1:]} Then run "
+                "this again."
+            )
         return [], (
             f"{seen}. Expected: {expected}. Next step: with the nodes off, plug the cable in at both ends; with two "
             "cables, choose one port by gb10_fabric_port."

@@ -12,7 +12,7 @@ module: deployment_report
 short_description: Writes the report of a deployment
 version_added: 0.1.0
 description:
-  - Gathers what the roles registered on each host and writes it as C(report.json) and C(report.md) below
+  - Gathers what the roles registered on each host and writes it as C(report.json), C(report.md) and C(plan.svg) below
     O(directory)/O(name)/TIME on the controller.
   - A report is a record of a run, not a state, so it never counts as a change. In check mode nothing is written.
 extends_documentation_fragment:

@@ -16,11 +16,15 @@ description:
     addresses within O(timeout) seconds.
   - A set-up by somebody else is left alone, be it C(/etc/netplan/40-cx7.yaml) of NVIDIA Sync, NVIDIA's playbooks, eugr
     or sparkrun, another netplan file or NetworkManager connection that names these interfaces, or an address of unknown
-    origin.
+    origin. An address that equals the one which the node would get is no such sign, whoever set it; the file then makes
+    it last.
   - It refuses to touch an interface that carries a default route or the connection of Ansible, and to do anything while
     a rank container runs on the node, because applying netplan breaks the traffic of the ranks.
   - All nodes must run it at the same time, each waits for the others. The action plugin gives each node its number in
     rank order.
+  - What it refuses fails with what was seen, expected and the next step, and nothing is changed. Beside the above this
+    is no port or several with a link, a port that is set down, subnets that overlap or do not hold the host numbers or
+    that another interface is in, another change under way, and a run with one node only.
 extends_documentation_fragment:
   - gb10.serving.attributes
   - gb10.serving.attributes.action
@@ -32,24 +36,16 @@ attributes:
   idempotent:
     support: full
 options:
-  number:
-    description: Host number of this node in each subnet. Set by the action plugin from O(first_host) and the rank.
-    type: int
-  peers:
-    description: Host numbers of the other nodes. Set by the action plugin.
-    type: list
-    elements: int
-  first_host:
-    description: Host number of rank 0; the other ranks follow.
-    type: int
-    default: 11
+  number: {description: Host number of this node. Set by the action plugin from O(first_host) and the rank., type: int}
+  peers: {description: Host numbers of the other nodes. Set by the action plugin., type: list, elements: int}
+  first_host: {description: Host number of rank 0; the other ranks follow., type: int, default: 11}
   subnets:
     description: One subnet for each of the port's two interfaces, the lower PCI function first.
     type: list
     elements: str
     default: [192.168.200.0/24, 192.168.201.0/24]
   mtu:
-    description: MTU of the interfaces.
+    description: MTU of the interfaces, in bytes.
     type: int
     default: 9000
   port:
@@ -96,9 +92,10 @@ EXAMPLES = r"""
 RETURN = r"""
 state:
   description:
-    - V(written), V(present) (nothing had to be done), V(foreign) (somebody else has set the port up; it was left
-      alone) or V(restored) (the old state is back).
-  returned: when it is known
+    - V(written), V(would_write) (in check mode; RV(ignore:changed) then predicts), V(present) (nothing had to be done),
+      V(foreign) (somebody else has set the port up; it was left alone) or V(restored) (the task failed because another
+      node did not answer, and the old state is back).
+  returned: when it is known; not when the module refuses
   type: str
   sample: written
 reason:
@@ -108,12 +105,12 @@ reason:
   sample: enp1s0f0np0 is set up by /etc/netplan/40-cx7.yaml
 addresses:
   description: Interfaces with the address that each has or would get.
-  returned: when the port is known
+  returned: when the port is known; also in a failure that comes after
   type: dict
   sample: {enp1s0f0np0: 192.168.200.11/24, enP2p1s0f0np0: 192.168.201.11/24}
 file:
   description: The file that was or would be written.
-  returned: when it was or would be written
+  returned: when it was or would be written, also when it was taken back
   type: str
   sample: /etc/netplan/60-gb10-fabric.yaml
 backup:
@@ -130,6 +127,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.serving.plugins.module_utils import _netplan
 from ansible_collections.gb10.serving.plugins.module_utils import _netplan_apply as act
 from ansible_collections.gb10.serving.plugins.module_utils._facts import gather
+from ansible_collections.gb10.serving.plugins.module_utils._facts_source import sysroot_problem
 
 #: The watchdog waits a little longer than the module, which tells more.
 GRACE = 15
@@ -168,7 +166,7 @@ def look(module: AnsibleModule) -> _netplan.Seen:
 def apply(module: AnsibleModule, decision: _netplan.Decision, before: str, run: act.Runner) -> None:
     """Write, apply, and keep it only when the other nodes answer."""
     root, host, seconds = module.params["root"].rstrip("/"), socket.gethostname(), module.params["timeout"]
-    netplan = module.get_bin_path(module.params["netplan"], opt_dirs=["/usr/sbin", "/sbin"])
+    netplan = module.get_bin_path(module.params["netplan"])
     if netplan is None:
         module.fail_json(
             msg=f"{host}: there is no command {module.params['netplan']}. Expected: netplan, which DGX OS ships. "
@@ -240,6 +238,9 @@ def main() -> None:
         return int(rc), str(out), str(err)
 
     host = socket.gethostname()
+    problem = sysroot_problem(module.params["sysroot"], host)
+    if problem:
+        module.fail_json(msg=problem)
     number = module.params["number"]
     if number is None:
         number = module.params["first_host"]
@@ -276,7 +277,7 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(
             changed=True,
-            state="written",
+            state="would_write",
             addresses=decision.addresses,
             file=_netplan.FILE,
             diff=difference(decision, before),

@@ -14,7 +14,10 @@ description:
     in both directions.
   - Every socket is bound to the address and the interface of its rail, so no test can go over another network.
   - Bandwidth is measured by C(ib_write_bw) where both ends have RDMA devices and perftest, else by C(iperf3) from 3.16
-    on, else with sockets of the standard library. A pair takes 10 seconds at most and a few MB of memory.
+    on, else with sockets of the standard library. A pair takes O(seconds) at most and a few MB of memory.
+  - What a test finds wrong is no failure of the module, but a value in the result. It fails when a listener cannot be
+    opened (O(state=listening)) or the network of the node cannot be read; then only C(msg) is returned. Nothing is left
+    behind. M(gb10.serving.fabric_verdict) judges the values.
   - The action plugin takes the rails and the peers from what M(gb10.serving.deployment_check) and this module
     registered for each host as C(__gb10_fabric) and C(__gb10_fabric_listener), unless they are given.
 extends_documentation_fragment:
@@ -41,24 +44,11 @@ options:
     type: list
     elements: dict
     suboptions:
-      number:
-        description: Number of the rail.
-        type: int
-        required: true
-      netdev:
-        description: Interface.
-        type: str
-        required: true
-      address:
-        description: IPv4 address on it.
-        type: str
-        required: true
-      hca:
-        description: RDMA device of the interface.
-        type: str
-      gid_index:
-        description: Index of the RoCE v2 GID of the address.
-        type: int
+      number: {description: Number of the rail., type: int, required: true}
+      netdev: {description: Interface., type: str, required: true}
+      address: {description: IPv4 address on it., type: str, required: true}
+      hca: {description: RDMA device of the interface., type: str}
+      gid_index: {description: Index of the RoCE v2 GID of the address., type: int}
   peers:
     description: The other nodes.
     type: list
@@ -75,42 +65,20 @@ options:
         elements: dict
         default: []
         suboptions:
-          number:
-            description: Number of the rail.
-            type: int
-            required: true
-          address:
-            description: IPv4 address of the node on it.
-            type: str
-            required: true
+          number: {description: Number of the rail., type: int, required: true}
+          address: {description: IPv4 address of the node on it., type: str, required: true}
       listeners:
         description: As O(state=listening) returned them there. Needed with O(state=measured).
         type: list
         elements: dict
         default: []
         suboptions:
-          number:
-            description: Number of the rail.
-            type: int
-            required: true
-          address:
-            description: Address of the listener.
-            type: str
-            required: true
-          port:
-            description: Port of the listener.
-            type: int
-            required: true
-          token:
-            description: One-time token of the listener.
-            type: str
-            required: true
-          session:
-            description: Name of the listener on its node.
-            type: str
-          hca:
-            description: RDMA device of that end, if it has one.
-            type: str
+          number: {description: Number of the rail., type: int, required: true}
+          address: {description: Address of the listener., type: str, required: true}
+          port: {description: Port of the listener., type: int, required: true}
+          token: {description: One-time token of the listener., type: str, required: true}
+          session: {description: Name of the listener on its node., type: str}
+          hca: {description: 'RDMA device of that end, if it has one.', type: str}
       tools:
         description: As O(state=listening) returned it there.
         type: dict
@@ -120,7 +88,9 @@ options:
     type: bool
     default: true
   seconds:
-    description: Longest time for the measurement of a pair.
+    description:
+      - Longest time for the measurement of a pair. Two rails need about 8, six tests of a second and what starts them;
+        a test for which no time is left is not made. The role refuses less than 8.
     type: float
     default: 10
   port:
@@ -168,7 +138,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 rails:
-  description: This node's ends as they are now.
+  description:
+    - This node's ends as they are now. C(enabled) is false when the interface was set down, C(up) is true with a
+      carrier.
+    - C(address_on) is the interface that has the address, V(null) when none has it. C(mtu) is in bytes.
   returned: O(state=reached)
   type: list
   elements: dict
@@ -186,7 +159,14 @@ rails:
       ifindex: 3
       address_on: enp1s0f0np0
 paths:
-  description: What was seen of each peer on each rail. V(null) where it was not asked.
+  description:
+    - What was seen of each peer on each rail. V(null) where it was not asked, as on an end that is down.
+    - C(echo) is the answer to a ping of 84 bytes, and C(large) to one of C(packet) bytes (the MTU), not to be
+      fragmented; C(large) is only asked after an V(ok). V(ok); V(no answer); V(too big) for an interface on the way;
+      V(refused) by the network or a firewall; V(refused here) by a filter of this node; or C(unknown) with the reason.
+    - C(tcp) is V(open) or V(closed), both of which show that TCP passes; V(refused) or V(refused here), by a firewall;
+      V(no answer); or C(unknown) with the reason.
+    - C(source) is the address that the routing table would send from, C(neighbour) the peer's hardware address.
   returned: O(state=reached)
   type: list
   elements: dict
@@ -224,8 +204,12 @@ tools:
   sample: {perftest: true, iperf3: false}
 bandwidth:
   description:
-    - One entry for each peer, each rail alone and all rails together, and each direction as seen from this node.
-    - C(bits_per_second) is V(null) where nothing could be measured; C(errors) then says why, by method.
+    - One entry for each peer, each rail alone and all rails together, and each direction as seen from this node (V(to)
+      or V(from) the peer).
+    - C(method) is V(rdma) (ib_write_bw), V(iperf3) or V(sockets), or V(null) when nothing was measured. RDMA counts the
+      payload of the adapters, the others that of TCP streams, in bits per second.
+    - C(bits_per_second) is V(null) where nothing could be measured. C(errors) has the reason of each method that
+      failed, also when the next one worked.
   returned: O(state=measured)
   type: list
   elements: dict
@@ -262,7 +246,9 @@ def listening(params: dict[str, Any]) -> dict[str, Any]:
                 rail["address"], 0, peers, params["idle_timeout"], handler.for_session, device=rail["netdev"]
             )
             hca = rail["hca"] if _fabric_tools.has_hca(rail) else None
-            listeners.append({"number": rail["number"], "hca": hca, **offer})
+            # what the option listeners takes, and no more of the offer
+            known = {key: offer[key] for key in ("address", "port", "token", "session")}
+            listeners.append({"number": rail["number"], "hca": hca, **known})
     except JobError:
         closed({"sessions": [listener["session"] for listener in listeners]})
         raise

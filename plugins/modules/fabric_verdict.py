@@ -68,6 +68,10 @@ options:
     description: Expected rate of one rail in Gb/s; V(0) to find it out. Without any, rails and directions are compared.
     type: float
     default: 0
+  seconds:
+    description: Longest time for the measurement of a pair, which has to do for all tests; less than 8 is refused.
+    type: float
+    default: 10
 author:
   - gb10.serving contributors (@gb10-serving)
 """
@@ -108,7 +112,11 @@ findings:
 fabric:
   description:
     - Rates by pair, rails and direction in bits per second. V(null) is unmeasured, and is never good.
-    - C(class) is one of good, below, half, degraded, uneven, TCP only, unrated, unmeasured, no path.
+    - C(class) is one of C(good), C(below) (less than healthy machines show), C(half) (of what two rails carry),
+      C(degraded) (a quarter or less), C(uneven) (a quarter of the other rail or direction), C(TCP only) (RDMA was not
+      measured), C(unrated) (measured, with nothing to compare it with), C(unmeasured) and C(no path).
+    - C(level) is C(good), C(note), C(warning) or C(error). C(method) is V(rdma) (ib_write_bw), V(iperf3) or V(sockets).
+    - C(ratio) is the rate divided by the expected one.
     - C(kept) says that the figures are those of an earlier run.
   returned: O(about=bandwidth)
   type: dict

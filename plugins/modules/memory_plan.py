@@ -55,6 +55,12 @@ options:
       tensor_parallel:
         description: Number of ranks that share each layer. The number of nodes without it.
         type: int
+      pipeline_parallel:
+        description: Number of stages that share the layers. One without it.
+        type: int
+      expert_parallel:
+        description: Whether each rank holds whole experts instead of a part of each.
+        type: bool
       context_length:
         description: Tokens of the longest request. The model's own limit without it.
         type: int
@@ -80,8 +86,16 @@ options:
         description: Replaces the estimates of activations, graphs, communication buffers and fixed costs by one number.
         type: int
       gpu_memory_utilization:
-        description: Upper limit of what the engine may take of total memory.
+        description: Upper limit of what vLLM may take, as a share of total memory.
         type: float
+      mem_fraction_static:
+        description: What SGLang may fill with weights and cache, as a share of the memory that is free at its start.
+        type: float
+      dtype:
+        description: Type of weights that are not quantised, and of activations; V(auto) is the model's own type.
+        type: str
+        choices: [auto, bfloat16, float16, float32]
+        default: auto
       speculative_tokens:
         description: Draft tokens of multi-token prediction. With V(0) its weights are not loaded.
         type: int
@@ -99,12 +113,27 @@ options:
         type: bool
         default: false
       vision_sharded:
-        description: Whether the vision part is split over the ranks. Each rank has all of it otherwise.
+        description: Whether the vision part is split over the ranks, vLLM's default. Each rank has all of it otherwise.
         type: bool
-        default: false
+        default: true
       block_size:
         description: Tokens of a KV block, when the engine is told. Its default without it.
         type: int
+      load_format:
+        description: Loader of the weights. Some stage shards in pinned memory and keep it, V(fastsafetensors) for one.
+        type: str
+        default: auto
+  variables:
+    description:
+      - Variables of the role C(gb10.serving.gb10_plan) by their names, C(gb10_plan_tp) for instance. Text is taken for
+        numbers, and V(0) leaves to the plan what its description says.
+      - They become wishes and win over O(wishes) and O(args). The advice then speaks of variables.
+    type: dict
+  args:
+    description: Arguments of the engine. Those that matter for memory become wishes, V(--enforce-eager) for instance.
+    type: list
+    elements: str
+    default: []
   engine:
     description:
       - The engine, as M(gb10.serving.engine_info) describes it. C(name) and C(version) are used.
@@ -115,6 +144,10 @@ options:
       - An earlier RV(plan). It is returned unchanged if the question is the same but for the measured memory.
       - So a server that runs, and fills the memory, keeps its settings.
     type: dict
+  show:
+    description: Whether to show a bar for each rank, the sum and a sentence about it.
+    type: bool
+    default: false
 seealso:
   - module: gb10.serving.model_info
 """
@@ -123,18 +156,12 @@ EXAMPLES = r"""
 - name: Plan for two nodes
   gb10.serving.memory_plan:
     nodes:
-      - host: spark-a
-        total_bytes: 130620692889
-        available_bytes: 117037858816
-      - host: spark-b
-        total_bytes: 130620692889
-        available_bytes: 116500987904
+      - {host: spark-a, total_bytes: 130620692889, available_bytes: 117037858816}
+      - {host: spark-b, total_bytes: 130620692889, available_bytes: 116500987904}
     model: "{{ described.model }}"
     wishes:
       context_length: 131072
-    engine:
-      name: vllm
-      version: 0.33.0
+    engine: {name: vllm, version: 0.33.0}
   register: planned
 """
 
@@ -145,125 +172,129 @@ plan:
   type: dict
   contains:
     verdict:
-      description: V(borderline) means that less than 3 GiB stay, the difference between two identical starts.
+      description: V(fits), V(borderline) (less than RV(plan.margin_bytes) stays) or V(refused).
       type: str
-      returned: always
-      sample: fits
     reasons:
       description: Why it does not fit, or fits only just.
       type: list
       elements: str
-      returned: always
-      sample: []
     remedies:
       description: What would help, the smallest change first.
       type: list
       elements: str
-      returned: always
-      sample: []
+    changes:
+      description:
+        - What would help, the smallest loss first. C(change) is the sentence, C(effect_bytes) the bytes of one rank
+          that it gives (or V(null)), C(verdict) what the plan would then be, C(settings) the variables to set for it.
+      type: list
+      elements: dict
+      sample: [{change: Use 2 nodes., effect_bytes: 64209551360, verdict: fits, settings: {gb10_plan_nodes: 2}}]
+    levers:
+      description: Of a plan that fits, what each setting alone would add. C(cache_bytes) is of one rank.
+      type: list
+      elements: dict
+      sample: [{change: Use fp8., cache_bytes: 0, max_concurrency: 23.1, settings: {gb10_plan_kv_cache_dtype: fp8}}]
+    notes:
+      description: What the plan picked by itself in a way that one should know.
+      type: list
+      elements: str
+    candidates:
+      description: The layouts that were tried, each with C(tp), C(pp), C(ep), C(verdict) and C(reason).
+      type: list
+      elements: dict
+      sample: [{tp: 2, pp: 1, ep: 1, verdict: fits, reason: taken}]
     tp:
       description: Tensor-parallel size.
       type: int
-      returned: always
-      sample: 2
     world_size:
       description: Number of ranks.
       type: int
-      returned: always
-      sample: 2
     context_length:
       description: Tokens of the longest request.
       type: int
-      returned: always
-      sample: 131072
     max_num_seqs:
       description: Requests in one batch at most.
       type: int
-      returned: always
-      sample: 256
     max_num_batched_tokens:
       description: Tokens in one batch at most.
       type: int
-      returned: always
-      sample: 2048
     kv_bytes_per_token:
       description: KV cache that one more token takes.
       type: int
-      returned: always
-      sample: 12288
     state_bytes_per_seq:
       description: Linear-attention state of one sequence.
       type: int
-      returned: always
-      sample: 76824576
     request_bytes:
       description: What one request of RV(plan.context_length) takes from the cache.
       type: int
-      returned: always
-      sample: 1736441856
     kv_cache_bytes:
       description: Size of the cache, state included; a multiple of 1 MiB.
       type: int
-      returned: always
-      sample: 39728447488
     kv_block_tokens:
       description: Tokens of one KV block after the engine has matched it to the state's size.
       type: int
-      returned: always
-      sample: 2096
     gpu_memory_utilization:
       description: vLLM's share of total memory, in steps of 0.005.
       type: float
-      returned: always
-      sample: 0.83
     mem_fraction_static:
       description: SGLang's share of the memory that is available at the start, in steps of 0.005.
       type: float
-      returned: always
-      sample: 0.875
     kv_tokens_estimate:
       description: The number of tokens that the engine's log will give for its cache.
       type: int
-      returned: always
-      sample: 2998272
     max_concurrency_estimate:
       description: Requests of RV(plan.context_length) that the cache holds at once.
       type: float
-      returned: always
-      sample: 22.87
     slack_bytes:
       description: What stays beside one request. Negative when it does not fit.
       type: int
-      returned: always
-      sample: 38000000000
     ranks:
       description:
         - For each rank C(host), C(rank), C(total_bytes), C(available_bytes), C(weights_bytes), C(state_bytes),
           C(kv_bytes), C(activation_bytes), C(graphs_bytes), C(non_torch_bytes), C(reserve_bytes), C(free_bytes),
           C(short_bytes) and C(terms).
-        - Each term has C(name), C(bytes), C(formula) and C(uncertainty_bytes).
       type: list
       elements: dict
-      returned: always
-      sample: []
+    margin_bytes:
+      description: Slack below this is borderline. The root of the sum of the squares of all uncertainties and 3 GiB.
+      type: int
+    terms:
+      description:
+        - The terms of the rank with the least memory, each with C(name), C(bytes), C(uncertainty_bytes), C(formula) and
+          C(source) (a file of the model, a measurement on a host, a prior, or a variable).
+      type: list
+      elements: dict
+      sample: [{name: graphs, bytes: 751619276, uncertainty_bytes: 751619276, source: "prior: measured on GB10"}]
+    load_peak:
+      description: Most that is in use while weights are read, a term with C(available_bytes). V(null) without a sum.
+      type: dict
+    settings:
+      description:
+        - What the engine is to be told, C(tp), C(pp), C(ep) (ranks), C(context_length) (tokens), C(max_num_seqs),
+          C(max_num_batched_tokens), C(kv_cache_dtype), C(kv_cache_bytes), C(gpu_memory_utilization) (share of total
+          memory; vLLM), C(mem_fraction_static) (share of free memory; SGLang). Empty when no sum was made.
+      type: dict
+    kv:
+      description:
+        - C(bytes_per_token_per_rank), C(bytes_per_request_per_rank) for a request of the context length, C(tokens) and
+          C(max_concurrency) as the engine's log will say.
+      type: dict
+    expected_log:
+      description: Parts of lines that the engine's log will hold, each with C(line), C(tokens) and C(concurrency).
+      type: list
+      elements: dict
+      sample: [{line: "GPU KV cache size: 2,948,170 tokens", tokens: 2948170, concurrency: null}]
     basis:
       description: Where the available memory comes from.
       type: str
-      returned: always
       sample: measured on spark-b
     weights_source:
       description: Where the sizes of the weights come from.
       type: str
-      returned: always
-      sample: safetensors headers
     inputs:
       description: Identity of the question, without the measured memory.
       type: str
-      returned: always
-      sample: sha256:4b1de0f54b1de0f54b1de0f54b1de0f54b1de0f54b1de0f54b1de0f54b1de0f5
     kept:
       description: Whether this is O(previous).
       type: bool
-      returned: always
-      sample: false
 """

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: model_info
-short_description: Describe a model directory on this node
+short_description: Describe a model, in a directory or on a Hugging Face hub
 version_added: 0.1.0
 author: gb10.serving contributors (@gb10-serving)
 description:
   - Reads C(config.json), the index and the header of every safetensors file of a model directory, in parallel.
   - The weights themselves are not read, so a model of hundreds of gigabytes takes less than a second.
+  - With O(id) the same is read from a hub by HTTP ranges, some hundred kilobytes, before any download.
+  - Where no weights are there or headers are missing, the bytes are derived from C(config.json) if the architecture is
+    known; RV(model.tensors.source) tells which it was. An unknown architecture is never guessed.
   - Finds files that are missing, truncated, unreadable or contradict each other.
   - A missing or broken model is not a failure of the module. It is told by RV(model.exists), RV(model.complete) and
     RV(model.problems).
@@ -26,8 +29,27 @@ options:
       - An entry of a Hugging Face cache (C(models--ORGANISATION--NAME)) leads to the snapshot that C(refs/main) names,
         or to the only one there is.
       - Hidden files and directories are left out.
+      - One of O(path) and O(id) is required.
     type: path
-    required: true
+  id:
+    description:
+      - Id of the model on the hub, C(ORGANISATION/NAME).
+      - A whole copy in the Hugging Face cache of the user that the module runs as is read instead, when O(revision) is
+        not given.
+    type: str
+  revision:
+    description: Branch, tag or commit on the hub. C(main) when not given.
+    type: str
+  endpoint:
+    description:
+      - Address of the hub or of a mirror.
+      - The environment variable E(HF_ENDPOINT), then C(https://huggingface.co), are used when not given.
+    type: str
+  token:
+    description:
+      - Access token for private and gated models. It is sent to O(endpoint) only, not to where that redirects.
+      - The environment variable E(HF_TOKEN), then the token that the hub's own tools stored, are used when not given.
+    type: str
 seealso:
   - module: gb10.serving.memory_plan
 """
@@ -37,6 +59,11 @@ EXAMPLES = r"""
   gb10.serving.model_info:
     path: /home/spark/models/Qwen3.5-122B-A10B-FP8
   register: described
+
+- name: Describe a model that has not been downloaded
+  gb10.serving.model_info:
+    id: Qwen/Qwen3.5-122B-A10B-FP8
+  delegate_to: localhost
 
 - name: Stop when the model is not whole
   ansible.builtin.assert:
@@ -51,12 +78,12 @@ model:
   type: dict
   contains:
     path:
-      description: The directory that holds the files, after resolving a cache entry.
+      description: The directory that holds the files, after resolving a cache entry; the address of a model on a hub.
       type: str
       returned: always
       sample: /home/spark/models/Qwen3.5-122B-A10B-FP8
     exists:
-      description: Whether the directory is there.
+      description: Whether the directory is there, or the model on the hub.
       type: bool
       returned: always
       sample: true
@@ -125,8 +152,19 @@ model:
       type: dict
       returned: always
       contains:
+        source:
+          description:
+            - Where the bytes by class come from, C(safetensors headers) or C(config.json). V(null) when neither tells.
+          type: str
+          returned: always
+          sample: safetensors headers
+        reason:
+          description: Why neither headers nor C(config.json) told the bytes; V(null) when one did.
+          type: str
+          returned: always
+          sample: null
         count:
-          description: Number of tensors.
+          description: Number of tensors in the headers; 0 when there are none.
           type: int
           returned: always
           sample: 75432
@@ -141,12 +179,13 @@ model:
           returned: always
           sample: {BF16: 4294967296, F8_E4M3: 120259084288}
     free_bytes:
-      description: Free space of the filesystem where the directory is or would be.
+      description: Free space of the filesystem where the directory is or would be. V(null) for a model on a hub.
       type: int
       returned: always
       sample: 3200000000000
     writable:
-      description: Whether the user that the module runs as may write the directory, or make it.
+      description:
+        - Whether the user that the module runs as may write the directory, or make it. V(null) for a model on a hub.
       type: bool
       returned: always
       sample: true
@@ -172,29 +211,50 @@ model:
       sample: sha256:9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e
 """
 
+from typing import Any
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.gb10.serving.plugins.module_utils import _disk
 from ansible_collections.gb10.serving.plugins.module_utils._model import inspect
+from ansible_collections.gb10.serving.plugins.module_utils._model_hub import inspect_id
 from ansible_collections.gb10.serving.plugins.module_utils._model_links import directories_beside
 from ansible_collections.gb10.serving.plugins.module_utils._model_state import marked_digest
 
 
+def on_disk(model: dict[str, Any]) -> dict[str, Any]:
+    """What only a directory has."""
+    path = model["path"]
+    if path.startswith(("http://", "https://")):
+        return {"free_bytes": None, "writable": None, "copied_digest": None, "mounts": []}
+    beside = directories_beside(path, [file["name"] for file in model["files"]])
+    return {
+        "free_bytes": _disk.free_bytes(path),
+        "writable": _disk.may_write(path),
+        "copied_digest": marked_digest(path),
+        "mounts": [{"host": host, "container": container} for container, host in sorted(beside.items())],
+    }
+
+
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"path": {"type": "path", "required": True}},
+        argument_spec={
+            "path": {"type": "path"},
+            "id": {"type": "str"},
+            "revision": {"type": "str"},
+            "endpoint": {"type": "str"},
+            "token": {"type": "str", "no_log": True},
+        },
+        required_one_of=[("path", "id")],
+        mutually_exclusive=[("path", "id")],
         supports_check_mode=True,
     )
-    path = module.params["path"]
-    model = inspect(path)
-    beside = directories_beside(model["path"], [file["name"] for file in model["files"]])
-    model.update(
-        free_bytes=_disk.free_bytes(path),
-        writable=_disk.may_write(path),
-        copied_digest=marked_digest(model["path"]),
-        mounts=[{"host": host, "container": container} for container, host in sorted(beside.items())],
-    )
-    module.exit_json(changed=False, model=model)
+    wanted = module.params
+    if wanted["id"]:
+        model = inspect_id(wanted["id"], wanted["revision"], wanted["endpoint"], wanted["token"])
+    else:
+        model = inspect(wanted["path"])
+    module.exit_json(changed=False, model={**model, **on_disk(model)})
 
 
 if __name__ == "__main__":

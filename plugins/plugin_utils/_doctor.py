@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from ._doctor_fabric import fabric_rows
-from ._doctor_links import link_rows
+from ._doctor_fabric import fabric_rows, mtu_rows
+from ._doctor_links import Others, link_rows, switched_off
 from ._doctor_node import node_rows
 from ._doctor_types import ERROR, FABRIC, INFO, OK, UNMEASURED, WARNING, Node, Row, Settings, overall
-from ._rails import pair_rails
+from ._rails import Rail, pair_rails
 
 __all__ = ["Node", "Report", "Row", "Settings", "examine", "no_hosts", "not_testable"]
+
+
+VERDICTS = (ERROR, WARNING, UNMEASURED, INFO, OK)
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,8 @@ class Report:
     """All rows, host after host and the fabric last."""
 
     rows: list[Row]
+    #: the figures of the fabric in Gb/s, one entry for each direction
+    bandwidth: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def verdict(self) -> str:
@@ -32,13 +37,19 @@ class Report:
     @property
     def summary(self) -> str:
         """Verdict and counts as one line."""
-        counts = {word: sum(row.verdict == word for row in self.rows) for word in (ERROR, WARNING, UNMEASURED)}
-        parts = [f"{count} {word}{'s' if count != 1 and word != UNMEASURED else ''}" for word, count in counts.items()]
-        return f"{self.verdict}: {', '.join(parts)}, {sum(row.verdict == OK for row in self.rows)} ok"
+        counts = {word: sum(row.verdict == word for row in self.rows) for word in VERDICTS}
+        parts = [f"{n} {word}{'s' if n != 1 and word in (ERROR, WARNING) else ''}" for word, n in counts.items()]
+        return f"{self.verdict}: {', '.join(parts)} ({len(self.rows)} rows)"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for a result or a file."""
-        return {"verdict": self.verdict, "summary": self.summary, "rows": [row.as_dict() for row in self.rows]}
+        return {
+            "verdict": self.verdict,
+            "summary": self.summary,
+            "counts": {word: sum(row.verdict == word for row in self.rows) for word in VERDICTS},
+            "rows": [row.as_dict() for row in self.rows],
+            "bandwidth": self.bandwidth,
+        }
 
 
 def no_hosts(group: str) -> Report:
@@ -78,16 +89,63 @@ def examine(nodes: Sequence[Node], settings: Settings, measured: Mapping[str, An
         measured: what the fabric test found; None or empty when it did not run.
     """
     rows: list[Row] = []
+    found = measured or {}
+    pairing = pair_rails({node.host: node.part("fabric") for node in nodes if node.facts})
+    others = Others(
+        alone=len(nodes) == 1,
+        switched=switched_off(nodes),
+        speeds=speeds(pairing.rails, found),
+        mtus=mtu_rows(pairing, found) if len(nodes) > 1 else {},
+    )
     for number, node in enumerate(nodes):
         if not node.facts:
             rows.append(_not_probed(node))
             continue
         rows += node_rows(node, settings, head=number == 0)
-        rows += link_rows(node, settings, alone=len(nodes) == 1)
-    if len(nodes) == 1:
+        rows += link_rows(node, settings, others)
+    if len(nodes) == 1 and settings.total > 1:
+        seen = f"limited to 1 of {settings.total} nodes"
+        remedy = "Run the check without --limit."
+        rows.append(Row(FABRIC, "rails", seen, "nothing: rails are checked between nodes", INFO, remedy))
+    elif len(nodes) == 1:
         rows.append(Row(FABRIC, "rails", "one node", "nothing: one node needs no fabric", INFO))
-        return Report(rows)
-    return Report(rows + fabric_rows(nodes, settings, measured or {}))
+    else:
+        rows += fabric_rows(nodes, settings, found, pairing)
+    return Report(rows, figures(found))
+
+
+def figures(measured: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What was measured, as numbers for a file. None is unmeasured."""
+
+    def in_gbps(bits: int | None) -> float | None:
+        return None if bits is None else round(bits / 1e9, 2)
+
+    fabric = measured.get("fabric") or {}
+    return [
+        {
+            "source": item["source"],
+            "target": item["target"],
+            "rails": list(item["rails"]),
+            "gbps": in_gbps(item.get("bits_per_second")),
+            "expected_gbps": in_gbps(item.get("expected_bits_per_second")),
+            "method": item.get("method"),
+            "class": item.get("class"),
+            "measured_at": fabric.get("measured_at"),
+        }
+        for item in fabric.get("entries") or []
+    ]
+
+
+def speeds(rails: Sequence[Rail], measured: Mapping[str, Any]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
+    """(host, device) to the figures of its rail alone, in both directions and with every other node."""
+    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for item in (measured.get("fabric") or {}).get("entries") or []:
+        if len(item["rails"]) == 1 and item["rails"][0] < len(rails):
+            members = rails[item["rails"][0]].members
+            for host in (item["source"], item["target"]):
+                if host in members:
+                    found.setdefault((host, members[host].hca), []).append(item)
+    return found
 
 
 def _not_probed(node: Node) -> Row:
@@ -102,7 +160,7 @@ def _not_probed(node: Node) -> Row:
             seen,
             found["expected"],
             ERROR,
-            re.sub(r"Next: (.)", lambda next_: next_[1].upper(), found["remedy"]),
+            re.sub(r"Next(?: step)?: (.)", lambda next_: next_[1].upper(), found["remedy"]),
         )
     remedy = f"Log in to {node.host} as Ansible does and run the check again; -vvv shows each step."
     return Row(node.host, "probe", text or "no facts came back", "the probe reads the node", ERROR, remedy)

@@ -59,6 +59,12 @@ class Settings:
     rdma: bool = True
     ports: Mapping[str, int] = field(default_factory=dict)
     mtu: int = 9000
+    #: what errors that the fabric test found become: "fail" leaves them, "warn" and "off" make warnings of them
+    gate: str = "fail"
+    #: rate that one rail should have by the inventory, in Gb/s; 0 for what port and PCIe link allow
+    expected_gbps: float = 0
+    #: hosts of the inventory's group, of which this run may look at some only
+    total: int = 0
 
 
 def gib(size: int | None) -> str:

@@ -9,17 +9,17 @@ show 92 to 112, and 175 to 196 on both rails of a port. What is not measured is 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ._fabric_limits import Place, expected_bits, joint, joint_of_gb10, place, together
 from ._fabric_types import Finding
 from ._problems import Problem
 
+__all__ = ["Place", "expected_bits", "findings", "gbps", "judge", "place", "rate_one", "together", "worded"]
+
 G = 1e9
-#: Share of the raw PCIe rate, and of the port's rate, that healthy machines reach.
-PCIE_SHARE, PORT_SHARE = 0.78, 0.98
 #: Limits as shares of what is expected: up to the first a rail is degraded, from the second on good.
 DEGRADED, GOOD, HALF, PAIR_GOOD = 0.26, 0.8, 0.65, 0.89
 #: Without an expectation: below this share of the other rail or of the other direction something is wrong.
@@ -45,30 +45,14 @@ class Rating:
     ratio: float | None
 
 
-def expected_bits(hca: Mapping[str, Any]) -> int | None:
-    """What a rail can carry by its port's rate and its PCIe link; None when neither is known."""
-    limits = []
-    if rate := hca.get("rate_gbps"):
-        limits.append(float(rate) * G * PORT_SHARE)
-    pcie = hca.get("pcie") or {}
-    speed = re.match(r"\d+(\.\d+)?", str(pcie.get("speed") or ""))
-    width = re.search(r"\d+", str(pcie.get("width") or ""))
-    if speed and width and float(speed.group()) >= 8:
-        # from 8 GT/s on, 128 of 130 bits are payload
-        limits.append(float(speed.group()) * G * int(width.group()) * 128 / 130 * PCIE_SHARE)
-    return round(min(limits)) if limits else None
-
-
-def together(expected: Sequence[int | None], port_bits: int | None = None) -> int | None:
-    """What rails can carry at once: all that they can alone, but no more than their port."""
-    if any(item is None for item in expected):
-        return None
-    total = sum(item or 0 for item in expected)
-    return min(total, port_bits) if port_bits else total
-
-
 def gbps(bits: float | None) -> str:
     return "unmeasured" if bits is None else f"{bits / G:.1f} Gb/s"
+
+
+def worded(shown: str, code: str) -> str:
+    """Rates and their class; what has neither is unmeasured once."""
+    words = {word.strip() for word in shown.split("/")}
+    return code if words == {"unmeasured"} and code == "unmeasured" else f"{shown}, {code}"
 
 
 def rate_one(
@@ -87,9 +71,9 @@ def rate_one(
     ratio = round(bits / expected, 3) if expected else None
     if expected and ratio is not None:
         if ratio <= DEGRADED:
-            return _degraded(ratio, bool(reverse and reverse / expected > 2 * DEGRADED))
+            return _degraded(ratio, bool(reverse and reverse / expected > 2 * DEGRADED), method)
         if method != "rdma" and rdma:
-            cause = f"TCP carries this; RDMA is unmeasured{': ' + error if error else ''}."
+            cause = _stop(f"TCP carries this; RDMA is unmeasured{': ' + error if error else ''}")
             remedy = "install perftest on both nodes, or correct what it says, and measure again."
             return Rating("TCP only", "warning" if error else "note", cause, remedy, ratio)
         if rails > 1 and ratio < HALF:
@@ -127,11 +111,27 @@ def rate_one(
 def _unmeasured(error: str) -> Rating:
     if error and "no time was left" not in error:
         remedy = "look at firewall and MTU of this rail; the words are the test's own."
-        return Rating("no path", "error", error, remedy, None)
-    return Rating("unmeasured", "warning", error or "it was not measured.", "measure again on idle nodes.", None)
+        return Rating("no path", "error", _stop(error), remedy, None)
+    cause = _stop(error or "it was not measured")
+    return Rating("unmeasured", "warning", cause, "measure again on idle nodes.", None)
 
 
-def _degraded(ratio: float, other_way_good: bool) -> Rating:
+def _stop(text: str) -> str:
+    return text.rstrip(".") + "."
+
+
+def _degraded(ratio: float, other_way_good: bool, method: str | None) -> Rating:
+    if method != "rdma":
+        way = "this direction" if other_way_good else "the link"
+        cause = (
+            f"by TCP alone it is not known. Possible: other load on the nodes, a firewall or MTU that slows TCP, or "
+            f"{way} itself (the NIC's state after its cable was plugged in, PCIe reads through the IOMMU)."
+        )
+        remedy = (
+            "install perftest on both nodes and measure again (gb10_fabric_measure=always). When RDMA is as slow: "
+            + COLD_START
+        )
+        return Rating("degraded", "error", cause, remedy, ratio)
     if other_way_good:
         cause = "only this direction is slow: the sender's PCIe reads go through its IOMMU."
         remedy = "compare /sys/kernel/iommu_groups/*/type on both nodes, boot the sender with iommu.passthrough=1."
@@ -145,10 +145,12 @@ def judge(
     expected: Mapping[tuple[str, int], int | None],
     rdma: bool,
     previous: Sequence[Mapping[str, Any]] = (),
+    places: Mapping[tuple[str, int], Place] | None = None,
 ) -> list[dict[str, Any]]:
     """Figures {source, target, rails, bits_per_second, method, errors} with their class.
 
-    expected: by source and rail; the slower end of a rail counts.
+    expected: by source and rail; the slower end of a rail counts. places: by the same keys, what a rail shares with
+    others; empty when they share nothing, None when nobody said it: then rails are those of GB10s.
     """
     known = {(item["source"], item["target"], tuple(item["rails"])): item["bits_per_second"] for item in figures}
     before = {(item["source"], item["target"], tuple(item["rails"])): item.get("bits_per_second") for item in previous}
@@ -156,7 +158,11 @@ def judge(
     for item in figures:
         source, target, rails = item["source"], item["target"], tuple(item["rails"])
         alone = [_slower(expected.get((source, rail)), expected.get((target, rail))) for rail in rails]
-        limit = together(alone)
+        if places is None:
+            limit = joint_of_gb10(alone)
+        else:
+            sides = [[places.get((host, rail)) for rail in rails] for host in (source, target)]
+            limit = _slower(*(joint(alone, side) for side in sides))
         errors = item.get("errors") or {}
         error = errors.get("sockets") if item["bits_per_second"] is None else errors.get("rdma")
         rating = rate_one(
@@ -246,7 +252,7 @@ def _finding(items: Sequence[Mapping[str, Any]]) -> Finding:
         first["rails"][0] if len(first["rails"]) == 1 else None,
         Problem(
             f"{first['source']}{joint}{first['target']}",
-            f"{_name(first)}{way}: {shown}{by}, {first['class']}. Cause: {first['cause']}",
+            f"{_name(first)}{way}: {worded(shown + by, first['class'])}. Cause: {first['cause']}",
             f"about {gbps(limit)}." if limit else "about the same on each rail and in each direction.",
             first["remedy"],
         ),

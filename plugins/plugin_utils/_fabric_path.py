@@ -14,7 +14,6 @@ from ._problems import Problem
 
 #: TCP got an answer from the peer's kernel.
 TCP_PASSES = ("open", "closed")
-NETPLAN = "/etc/netplan/40-cx7.yaml"
 
 #: What state=reached of fabric_test returned, by host.
 Looks = Mapping[str, Mapping[str, Any]]
@@ -32,13 +31,19 @@ def judge_paths(rails: Rails, looks: Looks) -> list[Finding]:
                 broken[host] = finding
         findings += broken.values()
         sound = {host: end for host, end in ends.items() if host not in broken}
-        mtu = _judge_mtu(number, sound)
+        mtu = _judge_mtu(number, sound, rails)
         findings += [mtu] if mtu else []
         for one, two in combinations(sound, 2):
             ways = [(one, two, _way(looks[one], two, number)), (two, one, _way(looks[two], one, number))]
-            if finding := _judge_ways(number, ways, looks, mtu is not None):
+            if finding := _judge_ways(number, ways, looks, mtu is not None, rails):
                 findings.append(finding)
     return findings
+
+
+def _netplan(rails: Rails, number: int, host: str) -> str:
+    """Where the address of this end is set, in words."""
+    member = rails[number]["members"][host]
+    return str(member.get("netplan") or f"the netplan file that configures {member['netdev']}")
 
 
 def _end(look: Mapping[str, Any], number: int) -> Mapping[str, Any] | None:
@@ -66,7 +71,7 @@ def _judge_end(host: str, number: int, end: Mapping[str, Any], rails: Rails) -> 
             "Put the cable in and reboot.",
         )
     if not end["up"]:
-        seen, remedy = f"{netdev} is set down.", f"run 'sudo ip link set {netdev} up' on {host}."
+        seen, remedy = f"{netdev} is set down.", f"run 'sudo ip link set dev {netdev} up' on {host}."
         if end["enabled"]:
             seen, remedy = f"{netdev} has no link.", "check the cable, and whether the other end is up."
         return _error("down", number, host, f"rail {number}: {seen}", "an interface that is up, with a link.", remedy)
@@ -81,8 +86,8 @@ def _judge_end(host: str, number: int, end: Mapping[str, Any], rails: Rails) -> 
             f"rail {number}: its address {address} is on {found}, the interface of rail {others[0]}: the subnets are "
             "swapped.",
             f"{address} on {netdev}.",
-            f"swap the addresses of {netdev} and {found} in {NETPLAN} on {host}, run 'sudo netplan apply', then this "
-            "again.",
+            f"swap the addresses of {netdev} and {found} in {_netplan(rails, number, host)} on {host}, run "
+            "'sudo netplan apply', then this again.",
         )
     return _error(
         "address",
@@ -90,11 +95,11 @@ def _judge_end(host: str, number: int, end: Mapping[str, Any], rails: Rails) -> 
         host,
         f"rail {number}: its address {address} is {'on ' + found if found else 'on no interface'}.",
         f"{address} on {netdev}.",
-        f"correct {NETPLAN} on {host} and run 'sudo netplan apply'.",
+        f"correct {_netplan(rails, number, host)} on {host} and run 'sudo netplan apply'.",
     )
 
 
-def _judge_mtu(number: int, ends: Mapping[str, Mapping[str, Any]]) -> Finding | None:
+def _judge_mtu(number: int, ends: Mapping[str, Mapping[str, Any]], rails: Rails) -> Finding | None:
     mtus = {host: end["mtu"] for host, end in ends.items() if end["mtu"]}
     if len(set(mtus.values())) < 2:
         return None
@@ -107,13 +112,17 @@ def _judge_mtu(number: int, ends: Mapping[str, Mapping[str, Any]]) -> Finding | 
         " and ".join(small),
         f"rail {number}: the MTUs differ: {shown}. Packets of {most} bytes do not pass.",
         f"MTU {most} on every node.",
-        f"run 'sudo ip link set {ends[small[0]]['netdev']} mtu {most}' on {' and '.join(small)}, and set 'mtu: {most}' "
-        f"in {NETPLAN} so that it stays.",
+        "; ".join(
+            f"run 'sudo ip link set dev {ends[host]['netdev']} mtu {most}' on {host}, and set 'mtu: {most}' in "
+            f"{_netplan(rails, number, host)} so that it stays"
+            for host in small
+        )
+        + ".",
     )
 
 
 def _judge_ways(
-    number: int, ways: list[tuple[str, str, Mapping[str, Any]]], looks: Looks, mtu_known: bool
+    number: int, ways: list[tuple[str, str, Mapping[str, Any]]], looks: Looks, mtu_known: bool, rails: Rails
 ) -> Finding | None:
     """Both directions between two nodes; the first that tells something names it."""
     asked = [way for way in ways if way[2].get("echo") is not None or way[2].get("tcp") is not None]
@@ -128,14 +137,17 @@ def _judge_ways(
             "run this again; the nodes must both be asked.",
             "warning",
         )
-    for judge in (_crossed, _refused, _silent, _routed, _large, _half_silent):
+    for one, two, way in asked:
+        if finding := _crossed(number, one, two, way, looks, rails):
+            return finding
+    for judge in (_refused, _silent, _routed, _large, _half_silent):
         for one, two, way in asked:
             if finding := judge(number, one, two, way, looks, mtu_known):
                 return finding
     return None
 
 
-def _crossed(number: int, one: str, two: str, way: Mapping[str, Any], looks: Looks, _mtu: bool) -> Finding | None:
+def _crossed(number: int, one: str, two: str, way: Mapping[str, Any], looks: Looks, rails: Rails) -> Finding | None:
     """The peer answered with the hardware address of another of its rails: the wire leads there."""
     mac = way.get("neighbour")
     other = next((end for end in looks[two]["rails"] if mac and end["mac"] == mac and end["number"] != number), None)
@@ -149,7 +161,8 @@ def _crossed(number: int, one: str, two: str, way: Mapping[str, Any], looks: Loo
         f"rail {number}: {way['peer']} answers on {other['netdev']} of {two}, the interface of rail {other['number']}: "
         "cables or subnets are swapped.",
         f"{way['peer']} on the wire that leads to {own['netdev']} of {two}.",
-        f"swap the addresses of {own['netdev']} and {other['netdev']} in {NETPLAN} on {two}, or swap the cables.",
+        f"swap the addresses of {own['netdev']} and {other['netdev']} in {_netplan(rails, number, two)} on {two}, or "
+        "swap the cables.",
     )
 
 

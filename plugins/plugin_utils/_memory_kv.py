@@ -2,44 +2,33 @@
 # Copyright (c) 2026 gb10.serving contributors
 #
 # Private to this collection: may change without notice.
-"""KV cache and linear-attention state of one rank, as the engines lay them out. Pure.
+"""KV cache and states of one rank, as the engines lay them out. Pure.
 
-vLLM keeps one pool of equal blocks. A hybrid's attention block grows until one linear-attention state fits into a page,
-and layers of one kind are put into groups of equal size, the last one padded. SGLang splits its pool into cells and
-state slots.
+vLLM keeps one pool of equal blocks from which groups of layers draw (_memory_kv_specs, _memory_kv_groups). SGLang
+splits its pool into cells and state slots (_memory_kv_sglang).
 """
 
 from __future__ import annotations
 
-import math
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from ansible_collections.gb10.serving.plugins.module_utils._model_config import DTYPE_BYTES
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_kv_groups import Group, group_layers, stages
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_kv_sglang import Cells, cells
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_kv_specs import (
+    STATES,
+    Sizes,
+    layer_specs,
+    parts_of,
+)
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import Engine, Model, Wishes
 
-SGLANG_STATE_RATIO = 0.9  # mamba_full_memory_ratio
-SGLANG_SLOTS_PER_REQUEST = 3  # with the radix cache
-
-
-def attention_bytes(model: Model, tp: int, kv_dtype: str) -> int:
-    """Bytes that one token takes in one attention layer of one rank."""
-    c, size = model.config, model.kv_dtype_bytes(kv_dtype)
-    if model.mla:  # the latent is on every rank in full
-        return int((model.mla["kv_lora_rank"] + (model.mla.get("qk_rope_head_dim") or 0)) * size)
-    heads = max(1, c["num_key_value_heads"] // tp)
-    return int(heads * (c["head_dim"] + (c.get("value_head_dim") or c["head_dim"])) * size)
-
-
-def state_bytes(model: Model, tp: int, speculative_tokens: int) -> int:
-    """Bytes of one sequence's state in one linear-attention layer of one rank: convolution window + recurrent state."""
-    lin = model.config.get("linear")
-    if not lin:
-        return 0
-    channels = 2 * lin["key_heads"] * lin["key_head_dim"] + lin["value_heads"] * lin["value_head_dim"]
-    conv = (lin["conv_kernel"] - 1 + speculative_tokens) * (channels // tp) * model.dtype_bytes
-    ssm_size = DTYPE_BYTES.get(str(lin.get("ssm_dtype")), model.dtype_bytes)
-    ssm = (lin["value_heads"] // tp) * lin["value_head_dim"] * lin["key_head_dim"] * ssm_size
-    return int(conv + ssm)
+_PACKED = {"window_mla", "ring"}  # kinds whose kernels pack pages of several sizes side by side
+_COMPRESSED = ("compressed attention (DeepSeek-V4), whose blocks differ between builds", 0.05)
+_POOLED = ("delta attention beside latents with pooled index keys (GLM-5-Next), whose builds differ", 0.10)
+_POOLED_TOKEN = 16384  # bytes, measured at 2 and 4 ranks, of builds that do not use the sparse kernels' own fp8 rows
 
 
 @dataclass(frozen=True)
@@ -47,81 +36,78 @@ class Layout:
     """How the pool of one rank is divided."""
 
     engine: Engine
-    kinds: dict[str, int]
-    token_layer_bytes: int
-    state_layer_bytes: int
+    kinds: dict[str, int]  # groups of the model by kind -> layers
     block_tokens: int
-    group_size: int
-    groups: dict[str, int]
-    linear_blocks: int  # of one request in each linear group
-    sliding_window: int
+    members: tuple[Group, ...]
+    stage_block_bytes: tuple[int, ...]  # of one block, by pipeline stage
+    kv_bytes_per_token: int  # of the stage that holds most; windowed layers count, a short window's latents do not
+    state_bytes_per_seq: int
     in_flight_tokens: int
+    cells: Cells
+    approximate: str = ""  # what is only roughly known, if anything
+    uncertainty: float = 0.0  # as a share of the bytes
+    measured_token: int = 0  # bytes of one token where measurements say more than the arithmetic
+
+    @property
+    def groups(self) -> dict[str, int]:
+        return dict(Counter(group.name for group in self.members))
+
+    @property
+    def group_size(self) -> int:
+        return max(len(group.members) for group in self.members)
 
     @property
     def page_bytes(self) -> int:
-        return self.block_tokens * self.token_layer_bytes
+        """Bytes of one block of one layer, of the layers with the largest."""
+        return max(spec.page for group in self.members for _at, spec in group.members)
 
     @property
     def bytes_per_block(self) -> int:
-        return self.group_size * self.page_bytes
+        """Of one block of all its layers. The engine has as many blocks as its poorest stage."""
+        return max(self.stage_block_bytes)
 
     @property
-    def kv_bytes_per_token(self) -> int:
-        return self.token_layer_bytes * (self.kinds.get("full", 0) + self.kinds.get("sliding", 0))
-
-    @property
-    def state_bytes_per_seq(self) -> int:
-        return self.state_layer_bytes * self.kinds.get("linear", 0)
+    def is_sglang(self) -> bool:
+        return self.engine.name == "sglang"
 
     def blocks_per_request(self, length: int) -> int:
-        full = math.ceil(length / self.block_tokens)
-        window = math.ceil((self.sliding_window - 1 + self.in_flight_tokens) / self.block_tokens) + 1
-        return (
-            self.groups.get("full", 0) * full
-            + self.groups.get("sliding", 0) * min(full, window)
-            + self.groups.get("linear", 0) * self.linear_blocks
-        )
+        return sum(group.blocks_of(length, self.in_flight_tokens) for group in self.members)
 
     def request_bytes(self, length: int) -> int:
-        """What one request of this length takes from the pool."""
-        if self.engine.name == "sglang":
-            need = length * self.kv_bytes_per_token
-            if self.state_bytes_per_seq:
-                slots = SGLANG_SLOTS_PER_REQUEST * self.state_bytes_per_seq
-                ratio = SGLANG_STATE_RATIO
-                need = math.ceil(max(need * (1 + ratio), slots * (1 + ratio) / ratio))
-            return need
-        return self.blocks_per_request(length) * self.bytes_per_block
+        """What one request of this length takes from the pool of each rank."""
+        if self.is_sglang:
+            return self.cells.request_bytes(length)
+        return max(self.blocks_per_request(length) * self.bytes_per_block, length * self.measured_token)
 
     def needed(self, length: int) -> int:
         """The smallest pool that serves one request: vLLM holds one block back."""
-        return self.request_bytes(length) + (0 if self.engine.name == "sglang" else self.bytes_per_block)
+        return self.request_bytes(length) + (0 if self.is_sglang else self.bytes_per_block)
+
+    def blocks(self, pool: int, stage_pools: tuple[int, ...] = ()) -> int:
+        """Blocks of a pool; with one pool for each pipeline stage, those of the poorest."""
+        pools = stage_pools or (pool,) * len(self.stage_block_bytes)
+        return min(max(0, p) // size for p, size in zip(pools, self.stage_block_bytes, strict=True) if size)
 
     def capacity(self, pool: int, length: int) -> tuple[int, float]:
         """(tokens as the engine's log will say, requests of this length at once)."""
-        if pool <= 0:
+        if pool <= 0 or length <= 0:
             return 0, 0.0
-        if self.engine.name == "sglang":
-            state = self.state_bytes_per_seq
-            part = pool / (1 + SGLANG_STATE_RATIO) if state else pool
-            tokens = int(part // self.kv_bytes_per_token)
-            limit = tokens / length
-            if state:
-                limit = min(limit, int((pool - part) // state) // SGLANG_SLOTS_PER_REQUEST)
-            return tokens, limit
-        blocks = pool // self.bytes_per_block
+        if self.is_sglang:
+            return self.cells.capacity(pool, length)
+        blocks = self.blocks(pool)
         concurrency = blocks / self.blocks_per_request(length)
+        if self.measured_token:
+            concurrency = min(concurrency, pool / self.request_bytes(length))
         if self.engine.report_by_concurrency:
             return int(concurrency * length), concurrency
-        return blocks // sum(self.groups.values()) * self.block_tokens, concurrency
+        return blocks // len(self.members) * self.block_tokens, concurrency
 
     def state_share(self, pool: int, length: int) -> int:
         """The part of the pool that holds states when it is full of requests of this length."""
-        if not self.groups.get("linear"):
-            return 0
-        if self.engine.name == "sglang":
-            return int(pool * SGLANG_STATE_RATIO / (1 + SGLANG_STATE_RATIO))
-        return pool * self.groups["linear"] * self.linear_blocks // self.blocks_per_request(length)
+        if self.is_sglang:
+            return self.cells.state_share(pool)
+        states = sum(g.blocks_of(length, self.in_flight_tokens) for g in self.members if g.name == "linear")
+        return pool * states // self.blocks_per_request(length)
 
     def longest(self, pool: int, limit: int, step: int = 1024) -> int:
         """The longest context, a multiple of step, of which one request fits; 0 if none does."""
@@ -135,27 +121,49 @@ class Layout:
         return low * step
 
 
+def in_flight_tokens(wishes: Wishes, engine: Engine, pipeline: int) -> int:
+    """Tokens that may be scheduled and not yet settled: out of a window, but still in their blocks."""
+    batches = engine.in_flight_batches if pipeline == 1 else pipeline + engine.in_flight_batches - 1
+    return batches * wishes.batched_tokens
+
+
 def layout(model: Model, tp: int, wishes: Wishes, engine: Engine) -> Layout:
-    """Unify pages and group layers (vLLM's rules)."""
-    spec = wishes.speculative_tokens
-    token = attention_bytes(model, tp, wishes.kv_cache_dtype)
-    state = state_bytes(model, tp, spec)
-    kinds = {kind: count for kind, count in model.kinds(spec).items() if count}
-    block = wishes.block_size or engine.block_tokens
-    if kinds.get("linear") and state:
-        align = max(block, 128) if model.mla else block
-        block = max(block, align * math.ceil(state / (align * token)))
-    smallest, largest = min(kinds.values()), max(kinds.values())
-    size = largest if largest < 1.5 * smallest else smallest
+    """Blocks, groups and cells of this model at this size."""
+    parts = parts_of(model, wishes, engine)
+    if not parts:
+        raise ValueError("The model's config gives no layers that keep a cache.")
+    sizes = Sizes(model, tp, wishes, engine)
+    layers = model.config["num_hidden_layers"]
+    last = max(max(part["at"]) for part in parts)
+    pipeline = min(wishes.pipeline_parallel or 1, layers)
+    of_stages = stages(layers, max(0, last + 1 - layers), pipeline)
+    specs, block = layer_specs(sizes, parts)
+    kinds = Counter({part["kind"]: 0 for part in parts})
+    for part in parts:
+        kinds[part["kind"]] += part["layers"]
+    pooled = "ring" in kinds and "kda" in kinds
+    known = bool(engine.version) and engine.name == "vllm" and engine.since(0, 32)
+    rough = _COMPRESSED if "window_mla" in kinds and not known else _POOLED if pooled else ("", 0.0)
+    groups = group_layers(specs, packed=bool(_PACKED & kinds.keys()) and not engine.cpu)
+
+    own_rows = wishes.kv_cache_dtype.startswith("fp8") and (model.quantization or {}).get("method") != "exl3"
+    measured = _POOLED_TOKEN if pooled and engine.name == "vllm" and not own_rows else 0
+
+    def most(one: Callable[[dict[str, Any]], float], chosen: list[dict[str, Any]]) -> int:
+        """Of the stage that holds most."""
+        return int(max(sum(one(p) * sum(at in stage for at in p["at"]) for p in chosen) for stage in of_stages))
+
     return Layout(
         engine=engine,
-        kinds=kinds,
-        token_layer_bytes=token,
-        state_layer_bytes=state,
+        kinds=dict(kinds),
         block_tokens=block,
-        group_size=size,
-        groups={kind: math.ceil(count / size) for kind, count in kinds.items()},
-        linear_blocks=(2 if wishes.prefix_caching else 1) + spec,
-        sliding_window=model.config.get("sliding_window") or 0,
-        in_flight_tokens=engine.in_flight_batches * wishes.batched_tokens,
+        members=tuple(groups),
+        stage_block_bytes=tuple(max(group.page(stage) for group in groups) for stage in of_stages),
+        kv_bytes_per_token=max(measured, most(sizes.token, [p for p in parts if p["kind"] != "window_mla"])),
+        state_bytes_per_seq=most(sizes.state, [part for part in parts if part["kind"] in STATES]),
+        in_flight_tokens=in_flight_tokens(wishes, engine, pipeline),
+        cells=cells(sizes, parts, of_stages),
+        approximate=rough[0],
+        uncertainty=rough[1],
+        measured_token=measured,
     )

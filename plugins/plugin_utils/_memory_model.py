@@ -6,19 +6,36 @@
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.gb10.serving.plugins.module_utils._model_config import DTYPE_BYTES
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_inventory import inventory
 
 MIB = 1024**2
 GIB = 1024**3
 
 DEFAULT_RESERVE = 8 * GIB  # below 7 GiB MemAvailable hosts have frozen
-PRIOR_TOTAL = 130_562_000_000  # 121.6 GiB: what CUDA and MemTotal report on a GB10
-PRIOR_AVAILABLE = 109 * GIB  # headless, page cache dropped: 109 to 116 GiB are seen
+DEFAULT_SEQS = 256
+DEFAULT_BATCHED_TOKENS = 2048
+
+# Field of Wishes -> the variable that a user sets. What has no variable of its own is an argument of the server.
+VARIABLES = {
+    "tensor_parallel": "gb10_plan_tp",
+    "pipeline_parallel": "gb10_plan_pp",
+    "expert_parallel": "gb10_plan_ep",
+    "context_length": "gb10_plan_context_length",
+    "max_num_seqs": "gb10_plan_max_num_seqs",
+    "max_num_batched_tokens": "gb10_plan_max_num_batched_tokens",
+    "kv_cache_dtype": "gb10_plan_kv_cache_dtype",
+    "kv_cache_bytes": "gb10_plan_kv_cache_gib",
+    "reserve_bytes": "gb10_plan_reserve_gib",
+    "overhead_bytes": "gb10_plan_overhead_gib",
+    "gpu_memory_utilization": "gb10_plan_gpu_memory_utilization",
+    "mem_fraction_static": "gb10_plan_mem_fraction_static",
+    "dtype": "gb10_plan_dtype",
+}
 
 
 @dataclass(frozen=True)
@@ -29,6 +46,7 @@ class Term:
     bytes: int
     formula: str
     uncertainty_bytes: int = 0
+    source: str = ""  # where the figure is from: a file of the model, a measurement on a host, a named prior, the user
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -36,6 +54,7 @@ class Term:
             "bytes": self.bytes,
             "formula": self.formula,
             "uncertainty_bytes": self.uncertainty_bytes,
+            "source": self.source,
         }
 
 
@@ -53,6 +72,8 @@ class Engine:
         text = str(engine.get("version") or "")
         numbers = re.match(r"v?(\d+(?:\.\d+)*)", text)
         version = tuple(int(n) for n in numbers.group(1).split(".")) if numbers else ()
+        if version[:2] == (0, 1) or version[:1] > (1000,):  # a build without a tag, or a date: no release
+            version = ()
         return cls(str(engine.get("name") or "vllm"), version, engine.get("device") == "cpu" or "+cpu" in text)
 
     def since(self, *version: int) -> bool:
@@ -75,14 +96,42 @@ class Engine:
         return self.since(0, 21)
 
     @property
+    def default_utilization(self) -> float:
+        """vLLM's share of TOTAL memory when none is given."""
+        return 0.92 if self.since(0, 20) else 0.90
+
+    @property
+    def default_seqs(self) -> int:
+        """What the server takes when it is not told: until 0.33 a GB10 counted as a large data-centre GPU."""
+        return DEFAULT_SEQS if self.since(0, 33) else 1024
+
+    @property
+    def default_batched_tokens(self) -> int:
+        return DEFAULT_BATCHED_TOKENS if self.since(0, 33) else 8192
+
+    @property
+    def graphs_in_budget(self) -> bool:
+        """CUDA graphs are estimated and taken off the budget; before, they came on top of it."""
+        return self.name == "vllm" and self.since(0, 21)
+
+    def default_static_fraction(self, total: int, tp: int, chunked_prefill: int = 8192, vision: bool = False) -> float:
+        """SGLang's share of the memory that is FREE at its start, when none is given."""
+        reserve = (512 + 1.5 * chunked_prefill + 1024 * tp / 8 + 2 * 256) * MIB
+        if total > 60 * GIB:
+            reserve = max(reserve, 10 * GIB)
+        return round(max(0.0, 1 - reserve / total) * (0.95 if vision else 1), 3)
+
+    @property
     def fp8_block_strict(self) -> bool:
         """A shard that cuts a 128 x 128 scale block stops the start."""
-        return self.name != "vllm" or not self.since(0, 33)
+        return self.name != "vllm" or not self.since(0, 32)
 
 
 @dataclass(frozen=True)
 class Wishes:
     tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    expert_parallel: bool | None = None
     context_length: int | None = None
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
@@ -91,12 +140,15 @@ class Wishes:
     reserve_bytes: int | None = None
     overhead_bytes: int | None = None
     gpu_memory_utilization: float | None = None
+    mem_fraction_static: float | None = None
+    dtype: str = "auto"  # of weights that are not quantised, and of activations
     speculative_tokens: int = 0
     prefix_caching: bool = True
     enforce_eager: bool = False
     language_model_only: bool = False
-    vision_sharded: bool = False
+    vision_sharded: bool = True  # as the engine does by default: --mm-encoder-tp-mode weights
     block_size: int | None = None
+    load_format: str = "auto"
 
     @classmethod
     def of(cls, wishes: dict[str, Any] | None) -> Wishes:
@@ -105,11 +157,11 @@ class Wishes:
 
     @property
     def seqs(self) -> int:
-        return self.max_num_seqs or 256  # the server's default on a GB10
+        return self.max_num_seqs or min(DEFAULT_SEQS, self.batched_tokens)
 
     @property
     def batched_tokens(self) -> int:
-        return self.max_num_batched_tokens or 2048  # the server's default on a GB10
+        return self.max_num_batched_tokens or DEFAULT_BATCHED_TOKENS
 
     @property
     def reserve(self) -> int:
@@ -131,17 +183,28 @@ class Model:
         """From model_info's answer. Headers count when the model is complete; else the config of a known family."""
         config = model.get("config") or {}
         quantization = model.get("quantization")
-        by_class = (model.get("tensors") or {}).get("by_class") or {}
+        tensors = model.get("tensors") or {}
         reported = [str(p) for p in model.get("problems") or []]
-        if by_class and not reported:
-            return cls(config, dict(by_class), "safetensors headers", quantization)
         wrong = tuple(p for p in reported if p.startswith("config.json: "))
-        if wrong:
-            return cls(config, {}, "nothing", quantization, wrong)
-        derived, reason = inventory(config, str(model.get("model_type") or ""), quantization)
-        if derived:
-            return cls(config, derived, "config.json", quantization)
-        return cls(config, {}, "nothing", quantization, (*reported, *([reason] if reason else ())))
+        by_class, source = tensors.get("by_class") or {}, tensors.get("source") or "safetensors headers"
+        if wrong or not by_class:
+            reason = tensors.get("reason")
+            return cls(config, {}, "nothing", quantization, wrong or (*reported, *([reason] if reason else ())))
+        if source == "safetensors headers" and reported:
+            return cls(config, {}, "nothing", quantization, tuple(reported))
+        return cls(config, dict(by_class), source, quantization)
+
+    def loaded_as(self, dtype: str) -> Model:
+        """The model with weights and activations in this dtype. Left open, an engine takes 32-bit weights as 16-bit."""
+        own = self.dtype_bytes
+        wanted = dtype if dtype != "auto" else "bfloat16" if own == DTYPE_BYTES["float32"] else None
+        if wanted is None:
+            return self
+        # A quantised checkpoint keeps its large matrices; the rest has 16 bits either way.
+        scaled = own != DTYPE_BYTES[wanted] and not self.quantization
+        factor = DTYPE_BYTES[wanted] / own if scaled else 1
+        by_class = {name: math.ceil(size * factor) for name, size in self.by_class.items()}
+        return replace(self, config={**self.config, "dtype": wanted}, by_class=by_class)
 
     @property
     def dtype_bytes(self) -> int:

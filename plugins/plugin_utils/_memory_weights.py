@@ -2,19 +2,23 @@
 # Copyright (c) 2026 gb10.serving contributors
 #
 # Private to this collection: may change without notice.
-"""Weights of one rank, and the sizes of tensor parallelism that a model accepts. Pure."""
+"""Weights of one rank. Pure."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import Engine, Model, Term, Wishes
+from ansible_collections.gb10.serving.plugins.plugin_utils import _memory_padding as padding
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import Model, Term, Wishes
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_sizes import padded_vocab, tp_problems
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_stages import Stage
 
-VOCAB_PAD = 64
+__all__ = ["SHARDING", "padded_vocab", "tp_problems", "weight_terms"]
 
 # What tensor parallelism does with a class of tensors. "whole" is on every rank in full.
 SHARDING = {
-    "experts": "split",
+    "experts": "experts",  # each one split, or with expert parallelism some of them in full
     "shared_experts": "split",
     "mlp": "split",
     "attention": "split",
@@ -24,99 +28,81 @@ SHARDING = {
     "embeddings": "vocab",
     "lm_head": "vocab",
     "norms_router": "whole",
-    "vision": "whole",
+    "vision": "vision",
+    "vision_replicated": "whole",
     "mtp": "split",
+    "mtp.experts": "experts",
+    "mtp.replicated": "whole",
     "other": "whole",
+    "unused": "none",
 }
 
 
-def padded_vocab(vocab: int) -> int:
-    return math.ceil(vocab / VOCAB_PAD) * VOCAB_PAD
+def kv_share(config: dict[str, Any], tp: int) -> tuple[float, str]:
+    """Part of the key and value projections on one rank: layers differ where a model has two kinds of attention."""
+    groups = [
+        group
+        for group in config.get("cache") or ()
+        if group.get("of") == "model" and group.get("kv_heads") and group.get("head_dim")
+    ]
+    if len({group["kv_heads"] for group in groups}) < 2:
+        heads = groups[0]["kv_heads"] if groups else config.get("num_key_value_heads") or 1
+        parts = min(tp, heads)
+        return 1 / parts, f"bytes / min(tp {tp}, kv heads {heads})"
+    weight = [
+        g["layers"] * g["kv_heads"] * (g["head_dim"] + (g.get("value_head_dim") or g["head_dim"])) for g in groups
+    ]
+    share = sum(size / min(tp, g["kv_heads"]) for size, g in zip(weight, groups, strict=True)) / sum(weight)
+    named = ", ".join(str(heads) for heads in sorted({g["kv_heads"] for g in groups}))
+    return share, f"bytes / min(tp {tp}, kv heads of the layer: {named})"
 
 
-def weight_terms(model: Model, tp: int, wishes: Wishes) -> list[Term]:
-    """One term for each class of tensors that is loaded."""
+def _share(rule: str, model: Model, tp: int, ep: int, wishes: Wishes) -> tuple[float, str]:
+    """Part of a class of tensors on one rank, and how it comes about."""
     config = model.config
-    kv_heads, vocab = config.get("num_key_value_heads") or 1, config.get("vocab_size") or 1
+    if rule == "experts" and ep > 1:
+        count = config.get("num_experts") or ep
+        return math.ceil(count / ep) / count, f"bytes x ceil({count} experts / ep {ep}) / {count}"
+    if rule == "vision" and not wishes.vision_sharded:
+        rule = "whole"
+    if rule == "kv":
+        return kv_share(config, tp)
+    if rule == "vocab":
+        vocab = config.get("vocab_size") or 1
+        padded = padded_vocab(vocab)
+        return padded / vocab / tp, f"bytes x padded vocabulary {padded} / {vocab} / tp {tp}"
+    return (1.0, "on every rank in full") if rule == "whole" else (1 / tp, f"bytes / tp {tp}")
+
+
+def _left_out(name: str, model: Model, wishes: Wishes) -> bool:
+    if name == "unused":
+        return True
+    if name.startswith("mtp"):
+        return not wishes.speculative_tokens
+    if name.startswith("vision"):
+        return wishes.language_model_only
+    return name == "lm_head" and bool(model.config.get("tie_word_embeddings"))
+
+
+def weight_terms(model: Model, tp: int, wishes: Wishes, ep: int = 1, pp: int = 1, stage: int = 0) -> list[Term]:
+    """One term for each class of tensors that is loaded by a rank of this stage of the pipeline."""
     exact = model.source == "safetensors headers"
+    here = Stage.of(model, pp, stage)
     terms: list[Term] = []
     for name, size in model.by_class.items():
-        rule = SHARDING.get(name, "whole")
-        if name == "mtp" and not wishes.speculative_tokens:
+        part = here.part(name)
+        if _left_out(name, model, wishes) or not part:
             continue
-        if name == "vision":
-            if wishes.language_model_only:
-                continue
-            rule = "split" if wishes.vision_sharded else "whole"
-        if name == "lm_head" and config.get("tie_word_embeddings"):
-            continue
-        if rule == "split":
-            share, formula = math.ceil(size / tp), f"bytes / tp {tp}"
-        elif rule == "kv":
-            parts = min(tp, kv_heads)
-            share, formula = math.ceil(size / parts), f"bytes / min(tp {tp}, kv heads {kv_heads})"
-        elif rule == "vocab":
-            share = math.ceil(size * padded_vocab(vocab) / vocab / tp)
-            formula = f"bytes x padded vocabulary {padded_vocab(vocab)} / {vocab} / tp {tp}"
-        else:
-            share, formula = size, "on every rank in full"
+        share, formula = _share(SHARDING.get(name, "whole"), model, tp, ep, wishes)
+        if pp > 1:
+            formula += f", layers {here.first} to {here.last - 1} of {here.layers}"
+        rank = math.ceil(size * share * part - 1e-6)
         terms.append(
-            Term(f"weights.{name}", share, f"weights[{model.source}]: {formula}", share // (500 if exact else 100))
+            Term(f"weights.{name}", rank, f"weights[{model.source}]: {formula}", rank // (500 if exact else 200))
         )
-    absorbed = ("qk_nope_head_dim", "v_head_dim", "kv_lora_rank")
-    if model.mla and model.quantization and all(model.mla.get(k) for k in absorbed):
-        # kv_b is used absorbed into query and output. Of a 16-bit projection that is a view, of a quantised one a copy.
-        heads = math.ceil((config.get("num_attention_heads") or 1) / tp)
-        size = (
-            2
-            * heads
-            * (model.mla["qk_nope_head_dim"] + model.mla["v_head_dim"])
-            * model.mla["kv_lora_rank"]
-            * (config.get("num_hidden_layers") or 0)
-        )
-        terms.append(
-            Term(
-                "weights.mla_absorbed", size, "mla_absorbed: 2 B x heads/tp x (nope + v) x kv_lora x layers", size // 10
-            )
-        )
+        if SHARDING.get(name) == "experts":
+            more = padding.expert_factor(model, 1 if ep > 1 else tp)
+            if more.factor > 1:
+                extra = math.ceil(rank * (more.factor - 1))
+                terms.append(Term(f"weights.{name}_padding", extra, f"weights_padding: {more.formula}", extra // 10))
     return terms
-
-
-def _divides(value: int | None, tp: int) -> bool:
-    return not value or value % tp == 0
-
-
-def tp_problems(model: Model, tp: int, engine: Engine) -> list[str]:
-    """Why the engine would refuse this tensor-parallel size, in its own words, with the key of config.json."""
-    c = model.config
-    found: list[str] = []
-    heads, kv = c.get("num_attention_heads"), c.get("num_key_value_heads")
-    if not _divides(heads, tp):
-        found.append(f"Total number of attention heads ({heads}) must be divisible by tensor parallel size ({tp}).")
-    if not model.mla and kv and kv % tp and tp % kv:
-        found.append(
-            f"num_key_value_heads {kv} and tensor parallel size {tp}: one must divide the other "
-            "(assert self.total_num_kv_heads % tp_size == 0)."
-        )
-    vocab = c.get("vocab_size")
-    if vocab and padded_vocab(vocab) % tp:
-        found.append(
-            f"{padded_vocab(vocab)} is not divisible by {tp} (vocab_size, padded to a multiple of {VOCAB_PAD})"
-        )
-    linear = c.get("linear") or {}
-    moe = c.get("moe_intermediate_size")
-    sizes = {
-        "linear_num_key_heads": linear.get("key_heads"),
-        "linear_num_value_heads": linear.get("value_heads"),
-        "intermediate_size": c.get("intermediate_size") if c.get("dense_layers") else None,
-        "shared_expert_intermediate_size": c.get("shared_expert_intermediate_size") or None,
-        "moe_intermediate_size": moe,
-    }
-    found.extend(f"{size} is not divisible by {tp} ({key})." for key, size in sizes.items() if not _divides(size, tp))
-    block = (model.quantization or {}).get("block")
-    if block and moe and moe % tp == 0 and (moe // tp) % block[0] and engine.fp8_block_strict:
-        found.append(
-            f"The output_size of gate's and up's weight = {moe // tp} is not divisible by weight quantization "
-            f"block_n = {block[0]}."
-        )
-    return found

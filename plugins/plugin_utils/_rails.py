@@ -5,16 +5,26 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.module_utils._facts_fabric_remedy import (
+    down_remedy,
+    down_words,
+    is_down,
+    is_set_down,
+    netdev_of,
+    netplan_place,
+)
 from ansible_collections.gb10.serving.plugins.plugin_utils import _rails_checks as checks
 from ansible_collections.gb10.serving.plugins.plugin_utils._rails_types import (
+    Down,
     End,
     Member,
     Pairing,
     Problem,
     Rail,
+    down_step,
     rail_order,
     show,
 )
@@ -22,23 +32,27 @@ from ansible_collections.gb10.serving.plugins.plugin_utils._rails_types import (
 __all__ = ["Member", "Pairing", "Problem", "Rail", "pair_rails"]
 
 
-def _ends(host: str, fabric: Mapping[str, Any], problems: list[Problem]) -> list[End]:
-    """The usable addresses of one node."""
-    ends = []
+def _ends(host: str, fabric: Mapping[str, Any], downs: list[Down]) -> list[End]:
+    """The usable addresses of one node; those that carry nothing go to downs."""
+    ends: list[End] = []
     for hca in fabric.get("hcas") or []:
         choices = list(hca.get("addresses") or [])
         if hca.get("ipv4") and not any(item.get("ipv4") == hca["ipv4"] for item in choices):
             choices.insert(0, {"ipv4": hca["ipv4"], "gid_index": hca.get("gid_index")})
-        down = checks.check_link(host, hca, [item["ipv4"] for item in choices])
-        problems += down
+        down = checks.find_down(host, hca, [item["ipv4"] for item in choices])
+        downs += [down] if down else []
         for item in [] if down else choices:
             interface = ipaddress.IPv4Interface(item["ipv4"])
+            netdev = hca.get("address_netdev") or hca.get("netdev") or hca["name"]
+            if any((end.member.netdev, end.member.address) == (netdev, str(interface.ip)) for end in ends):
+                continue  # a bond's address shows at each device below it
             member = Member(
-                netdev=hca.get("netdev") or hca["name"],
+                netdev=netdev,
                 hca=hca["name"],
                 address=str(interface.ip),
                 gid_index=item.get("gid_index"),
                 mtu=hca.get("netdev_mtu"),
+                netplan=netplan_place(hca),
             )
             ends.append(End(host, interface.network, member, item["ipv4"] == hca.get("ipv4")))
     return ends
@@ -70,44 +84,135 @@ def _build_rails(hosts: list[str], ends: list[End]) -> list[Rail]:
 
 
 def _no_address(host: str, fabric: Mapping[str, Any]) -> Problem:
-    names = [str(hca.get("netdev") or hca["name"]) for hca in fabric.get("hcas") or []]
-    seen = f"its interfaces are {', '.join(names)}" if names else (fabric.get("reason") or "it has no RDMA device")
-    message = (
-        f"No fabric interface with an IPv4 address and a link on {host}: {seen}. Expected one address on each "
-        f"interface of the cabled port. Set them in /etc/netplan/40-cx7.yaml on {host}."
+    """No usable address: because nothing is known of them, because nothing has a link, or because none was set."""
+    hcas = list(fabric.get("hcas") or [])
+    unknown = [hca for hca in hcas if not hca.get("ipv4_known", True) and not is_down(hca)]
+    if unknown or (not hcas and "verdict" in fabric and fabric["verdict"] is None):
+        seen = (
+            f"the addresses of {', '.join(map(netdev_of, unknown))} could not be read" if unknown else fabric["reason"]
+        )
+        return Problem(
+            f"It is not known which address the fabric interfaces of {host} have: {seen}",
+            "one address on each interface of the cabled port",
+            f"run the probe on {host} itself as root.",
+            "error",
+            "addresses-unknown",
+            [host],
+        )
+    if hcas and all(map(is_down, hcas)):
+        return Problem(
+            f"No fabric interface of {host} has a link: " + ", ".join(f"{netdev_of(h)} {down_words(h)}" for h in hcas),
+            "a link on each interface of the cabled port",
+            _lower(down_remedy(hcas)),
+            "error",
+            "no-fabric-link",
+            [host],
+        )
+    names = ", ".join(netdev_of(hca) for hca in hcas)
+    reason, _dot, rest = str(fabric.get("reason") or "it has no RDMA device").partition(". ")
+    port = max(fabric.get("ports") or [{}], key=lambda item: bool(item.get("link")))
+    cabled = [hca for hca in hcas if hca["name"] in (port.get("hcas") or [])] or hcas
+    step = (
+        f"set them on {host} in {netplan_place(*cabled)}." if hcas else _lower(rest) or f"see what {host} says above."
     )
-    return Problem(message, "error", "no-fabric-address", [host])
+    return Problem(
+        f"No fabric interface with an IPv4 address and a link on {host}: "
+        + (f"its interfaces are {names}" if hcas else reason),
+        "one address on each interface of the cabled port",
+        step,
+        "error",
+        "no-fabric-address",
+        [host],
+    )
 
 
-def _one_rail(hosts: list[str], rail: Rail, ends: list[End]) -> Problem:
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:].rstrip(".") + "." if text else ""
+
+
+def _no_link(host: str, downs: Sequence[Down]) -> Problem:
+    """Addresses are there, and none of their interfaces carries anything."""
+    mine = [down for down in downs if down.host == host]
+    elsewhere = [down for down in downs if down.host != host and is_set_down(down.hca)]
+    # an interface that is set down takes the carrier of the other end with it
+    step = mine if any(is_set_down(down.hca) for down in mine) else [*elsewhere, *mine]
+    return Problem(
+        f"No fabric interface of {host} has a link: {', '.join(down.shown for down in mine)}",
+        "a link on each interface of the cabled port",
+        down_step(step),
+        "error",
+        "no-fabric-link",
+        [host],
+        [(down.host, down.netdev) for down in mine],
+    )
+
+
+def _one_rail(hosts: list[str], rail: Rail, ends: list[End], downs: Sequence[Down]) -> Problem:
     rest = [end for end in ends if rail.members[end.host].netdev != end.member.netdev]
     inside = ", ".join(f"{host} {member.address}" for host, member in rail.members.items())
-    message = (
-        f"There is only one rail, {rail.subnet}: {inside}. Other addresses: {show(hosts, rest)}. Expected two; with "
-        "one the link carries about half. Give the port's other interface an address in a second subnet, on every node."
+    downs = _in_the_way(hosts, rail, ends, downs)
+    if downs:
+        seen = f"Cause: on {', on '.join(f'{down.host} {down.shown}' for down in downs)}"
+        step = down_step(downs)
+    else:
+        seen = f"Other addresses: {show(hosts, rest)}"
+        step = "give the port's other interface an address in a second subnet, the same on every node."
+    return Problem(
+        f"There is only one rail, {rail.subnet}: {inside}. {seen}",
+        "two; with one the link carries about half",
+        step,
+        "warning",
+        "one-rail",
+        hosts,
     )
-    return Problem(message, "warning", "one-rail", hosts)
+
+
+def _in_the_way(hosts: list[str], rail: Rail, ends: list[End], downs: Sequence[Down]) -> list[Down]:
+    """The interfaces without a link that a second rail fails by: their subnet would reach every node."""
+    found = []
+    for down in downs:
+        for subnet in {str(ipaddress.IPv4Interface(address).network) for address in down.addresses} - {rail.subnet}:
+            there = {end.host for end in ends if str(end.network) == subnet}
+            there |= {
+                other.host
+                for other in downs
+                if subnet in {str(ipaddress.IPv4Interface(address).network) for address in other.addresses}
+            }
+            if there == set(hosts):
+                found.append(down)
+    return found
 
 
 def _no_rail(hosts: list[str], ends: list[End], ring: bool) -> Problem:
     if ring:
-        message = (
-            f"The {len(hosts)} nodes form a ring: each subnet joins two neighbours only ({show(hosts, ends)}). "
-            "Expected subnets that reach every node. Connect the nodes through a switch."
+        return Problem(
+            f"The {len(hosts)} nodes form a ring: each subnet joins two neighbours only ({show(hosts, ends)})",
+            "subnets that reach every node",
+            "connect the nodes through a switch.",
+            "error",
+            "ring",
+            hosts,
         )
-        return Problem(message, "error", "ring", hosts)
-    message = (
-        f"No subnet has exactly one interface of every node. Seen: {show(hosts, ends)}. Expected the same subnet on "
-        "the cabled port of each node. Correct /etc/netplan/40-cx7.yaml or the cables."
+    places = "; ".join(
+        f"on {end.host} {end.member.netplan}" for end in {end.host: end for end in reversed(ends)}.values()
     )
-    return Problem(message, "error", "no-common-subnet", hosts)
+    return Problem(
+        f"No subnet has exactly one interface of every node. Seen: {show(hosts, ends)}",
+        "the same subnet on the cabled port of each node",
+        f"correct the addresses ({places}) or the cables.",
+        "error",
+        "no-common-subnet",
+        hosts,
+    )
 
 
 def pair_rails(nodes: Mapping[str, Mapping[str, Any]]) -> Pairing:
     """Find the rails that join all nodes. nodes maps a host to its ansible_facts.gb10.fabric, in rank order."""
     hosts = list(nodes)
-    problems: list[Problem] = []
-    ends = [end for host in hosts for end in _ends(host, nodes[host], problems)]
+    downs: list[Down] = []
+    ends = [end for host in hosts for end in _ends(host, nodes[host], downs)]
+    problems = checks.check_down(downs) + checks.check_no_host(ends)
+    ends = [end for end in ends if not checks.is_no_host(end)]
     rails = _build_rails(hosts, ends)
     problems += checks.check_duplicates(ends)
     # twins in one subnet stop a deploy only when they leave no rail
@@ -120,12 +225,13 @@ def pair_rails(nodes: Mapping[str, Mapping[str, Any]]) -> Pairing:
             problem.level = "warning"
         return Pairing(rails, problems, "single" if hosts else "none")
     bare = [host for host in hosts if not any(end.host == host for end in ends)]
-    problems += [_no_address(host, nodes[host]) for host in bare]
+    dark = {down.host for down in downs}
+    problems += [_no_link(host, downs) if host in dark else _no_address(host, nodes[host]) for host in bare]
     topology = "none"
     if rails:
         topology = "pair" if len(hosts) == 2 else "switch"
         if len(rails) == 1:
-            problems.append(_one_rail(hosts, rails[0], ends))
+            problems.append(_one_rail(hosts, rails[0], ends, downs))
     elif not bare:
         topology = "ring" if checks.is_ring(hosts, ends) else "none"
         problems.append(_no_rail(hosts, ends, topology == "ring"))

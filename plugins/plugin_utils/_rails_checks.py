@@ -8,20 +8,57 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gb10.serving.plugins.plugin_utils._rails_types import End, Problem, Rail
+from ansible_collections.gb10.serving.plugins.module_utils._facts_fabric_remedy import down_words, is_down
+from ansible_collections.gb10.serving.plugins.plugin_utils._rails_types import Down, End, Problem, Rail, down_step
 
 
-def check_link(host: str, hca: Mapping[str, Any], addresses: list[str]) -> list[Problem]:
-    """An address on an interface whose link is known to be down."""
-    state = hca.get("state")
-    if not addresses or (state in (None, "ACTIVE") and hca.get("netdev_up") is not False):
-        return []
-    seen = f"its link is {state}" if state not in (None, "ACTIVE") else "the interface has no carrier"
-    message = (
-        f"{host}: {hca.get('netdev') or hca['name']} ({hca['name']}) has the address {addresses[0]} but {seen}. "
-        "Expected an active link. Check the cable, or take the address away."
+def find_down(host: str, hca: Mapping[str, Any], addresses: list[str]) -> Down | None:
+    """An interface with an address whose link is known to be down."""
+    return Down(host, hca, addresses) if addresses and is_down(hca) else None
+
+
+def check_down(downs: list[Down]) -> list[Problem]:
+    """One problem for each interface that has an address and no link."""
+    return [
+        Problem(
+            f"{down.host}: {down.netdev} ({down.hca['name']}) has the address {down.addresses[0]} but "
+            f"{down_words(down.hca)}",
+            "an active link",
+            down_step([down]),
+            "warning",
+            "link-down",
+            [down.host],
+            [(down.host, down.netdev)],
+        )
+        for down in downs
+    ]
+
+
+def is_no_host(end: End) -> bool:
+    """Is the address the network's own or its broadcast; of /31 and /32 every address is a host's."""
+    return end.network.prefixlen < 31 and end.member.address in map(
+        str, (end.network.network_address, end.network.broadcast_address)
     )
-    return [Problem(message, "warning", "link-down", [host])]
+
+
+def check_no_host(ends: list[End]) -> list[Problem]:
+    """Addresses that cannot be the end of a rail."""
+    return [
+        Problem(
+            f"{end.host} has {end.shown}, which is the {_kind(end)} address of its subnet",
+            "the address of a host",
+            f"give {end.member.netdev} another address of {end.network}, in {end.member.netplan} on {end.host}.",
+            "error",
+            "no-host-address",
+            [end.host],
+            [(end.host, end.member.netdev)],
+        )
+        for end in filter(is_no_host, ends)
+    ]
+
+
+def _kind(end: End) -> str:
+    return "network" if end.member.address == str(end.network.network_address) else "broadcast"
 
 
 def check_duplicates(ends: list[End]) -> list[Problem]:
@@ -29,16 +66,18 @@ def check_duplicates(ends: list[End]) -> list[Problem]:
     owners: dict[str, list[End]] = {}
     for end in ends:
         owners.setdefault(end.member.address, []).append(end)
-    problems = []
-    for address, same in owners.items():
-        if len(same) > 1:
-            where = " and ".join(f"{end.host} ({end.member.netdev})" for end in same)
-            message = (
-                f"The address {address} is on {where}. Expected each address once. Give one of them another address in "
-                "the same subnet."
-            )
-            problems.append(Problem(message, "error", "duplicate-address", sorted({end.host for end in same})))
-    return problems
+    return [
+        Problem(
+            f"The address {address} is on {' and '.join(f'{end.host} ({end.member.netdev})' for end in same)}",
+            "each address once",
+            f"give one of them another address in the same subnet, in {same[-1].member.netplan} on {same[-1].host}.",
+            "error",
+            "duplicate-address",
+            sorted({end.host for end in same}),
+        )
+        for address, same in owners.items()
+        if len(same) > 1
+    ]
 
 
 def find_twins(ends: list[End]) -> dict[tuple[str, ipaddress.IPv4Network], list[End]]:
@@ -51,14 +90,17 @@ def find_twins(ends: list[End]) -> dict[tuple[str, ipaddress.IPv4Network], list[
 
 def check_twins(ends: list[End], level: str) -> list[Problem]:
     """Two interfaces of one host in one subnet."""
-    problems = []
-    for (host, network), same in find_twins(ends).items():
-        message = (
-            f"{host} has two interfaces in the subnet {network}: {', '.join(end.shown for end in same)}. Expected one "
-            "subnet per rail. Move one of them to another subnet, the same on all nodes."
+    return [
+        Problem(
+            f"{host} has two interfaces in the subnet {network}: {', '.join(end.shown for end in same)}",
+            "one subnet per rail",
+            f"move one of them to another subnet, the same on all nodes; on {host} in {same[-1].member.netplan}.",
+            level,
+            "twins-in-one-subnet",
+            [host],
         )
-        problems.append(Problem(message, level, "twins-in-one-subnet", [host]))
-    return problems
+        for (host, network), same in find_twins(ends).items()
+    ]
 
 
 def check_prefixes(ends: list[End]) -> list[Problem]:
@@ -70,11 +112,16 @@ def check_prefixes(ends: list[End]) -> list[Problem]:
             if wide.overlaps(narrow):
                 one = next(end for end in ends if end.network == wide)
                 two = next(end for end in ends if end.network == narrow)
-                message = (
-                    f"{one.host} has {one.shown} and {two.host} has {two.shown}: the subnets overlap but differ. "
-                    "Expected the same prefix length on all nodes. Set it in /etc/netplan/40-cx7.yaml."
+                problems.append(
+                    Problem(
+                        f"{one.host} has {one.shown} and {two.host} has {two.shown}: the subnets overlap but differ",
+                        "the same prefix length on all nodes",
+                        f"correct it in {two.member.netplan} on {two.host}, or in {one.member.netplan} on {one.host}.",
+                        "error",
+                        "prefix-differs",
+                        sorted({one.host, two.host}),
+                    )
                 )
-                problems.append(Problem(message, "error", "prefix-differs", sorted({one.host, two.host})))
     return problems
 
 
@@ -84,20 +131,37 @@ def check_rails(rails: list[Rail]) -> list[Problem]:
     for number, rail in enumerate(rails):
         mtus = {host: member.mtu for host, member in rail.members.items() if member.mtu is not None}
         if len(set(mtus.values())) > 1:
+            most = max(mtus.values())
             shown = ", ".join(f"{host} {rail.members[host].netdev} has {mtu}" for host, mtu in mtus.items())
-            message = (
-                f"Rail {number} ({rail.subnet}) has different MTUs: {shown}. Expected the same on all nodes. Set MTU "
-                f"{max(mtus.values())} on each."
+            small = [host for host, mtu in mtus.items() if mtu < most]
+            places = "; ".join(f"on {host} in {rail.members[host].netplan}" for host in small)
+            problems.append(
+                Problem(
+                    f"Rail {number} ({rail.subnet}) has different MTUs: {shown}",
+                    "the same on all nodes",
+                    f"set MTU {most}, {places}.",
+                    "warning",
+                    "mtu-differs",
+                    list(mtus),
+                    [(host, member.netdev) for host, member in rail.members.items()],
+                    number,
+                )
             )
-            problems.append(Problem(message, "warning", "mtu-differs", list(mtus)))
         for host, member in rail.members.items():
             if member.gid_index is None:
-                message = (
-                    f"{host}: {member.hca} has no RoCE v2 GID for {member.address} on {member.netdev}, so RDMA cannot "
-                    f"use rail {number}. Expected one in the GID table. Set the interface down and up again, or reboot "
-                    "the node."
+                problems.append(
+                    Problem(
+                        f"{host}: {member.hca} has no RoCE v2 GID for {member.address} on {member.netdev}, so RDMA "
+                        f"cannot use rail {number}",
+                        "one in the GID table",
+                        f"set {member.netdev} down and up again on {host}, or reboot the node.",
+                        "warning",
+                        "no-roce-gid",
+                        [host],
+                        [(host, member.netdev)],
+                        number,
+                    )
                 )
-                problems.append(Problem(message, "warning", "no-roce-gid", [host]))
     return problems
 
 

@@ -6,22 +6,50 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.module_utils._facts_fabric_remedy import (
+    down_words,
+    is_set_down,
+    netdev_of,
+)
+
 
 class Problem(str):
-    """One problem in words. level is "error" (cannot deploy) or "warning"; code names its kind."""
+    """One problem in words: what was seen, what was expected, what to do next.
 
-    __slots__ = ("code", "hosts", "level")
+    level is "error" (cannot deploy) or "warning"; code names its kind. netdevs are the interfaces that it is about, as
+    (host, interface), and rail is the number of the one that it is about, if it is about one.
+    """
+
+    __slots__ = ("code", "expected", "hosts", "level", "netdevs", "rail", "remedy", "seen")
 
     level: str
     code: str
     hosts: list[str]
+    seen: str
+    expected: str
+    remedy: str
+    netdevs: list[tuple[str, str]]
+    rail: int | None
 
-    def __new__(cls, message: str, level: str, code: str, hosts: list[str]) -> Problem:
-        self = super().__new__(cls, message)
+    def __new__(
+        cls,
+        seen: str,
+        expected: str,
+        remedy: str,
+        level: str,
+        code: str,
+        hosts: list[str],
+        netdevs: Iterable[tuple[str, str]] = (),
+        rail: int | None = None,
+    ) -> Problem:
+        self = super().__new__(cls, f"{seen}. Expected: {expected}. Next step: {remedy}")
+        self.seen, self.expected, self.remedy = seen, expected, remedy
         self.level, self.code, self.hosts = level, code, hosts
+        self.netdevs, self.rail = list(netdevs), rail
         return self
 
     def as_dict(self) -> dict[str, Any]:
@@ -37,6 +65,8 @@ class Member:
     address: str
     gid_index: int | None
     mtu: int | None
+    #: where its address is set, in words
+    netplan: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +97,38 @@ class Pairing:
             "topology": self.topology,
             "deployable": not self.errors,
         }
+
+
+@dataclass(frozen=True)
+class Down:
+    """An interface that has addresses and carries nothing."""
+
+    host: str
+    hca: Mapping[str, Any]
+    addresses: list[str]
+
+    @property
+    def netdev(self) -> str:
+        return netdev_of(self.hca)
+
+    @property
+    def shown(self) -> str:
+        return f"{self.netdev} ({', '.join(self.addresses)}) {down_words(self.hca)}"
+
+
+def down_step(downs: Sequence[Down]) -> str:
+    """What to do about these interfaces, host by host; what was set down comes first, for it may be the cause."""
+    hosts = list(dict.fromkeys(down.host for down in downs))
+    switched = [down for down in downs if is_set_down(down.hca)]
+    words = [
+        "on " + host + ", " + ", ".join(f"'sudo ip link set dev {down.netdev} up'" for down in mine)
+        for host in hosts
+        if (mine := [down for down in switched if down.host == host])
+    ]
+    if len(switched) < len(downs):
+        rest = ", ".join(f"{down.netdev} on {down.host}" for down in downs if not is_set_down(down.hca))
+        words.append(f"{'then ' if words else ''}check the cable and the other end of {rest}")
+    return "; ".join(words) + ", then run this again."
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ KEYS = frozenset(
         "gb10_plan_max_num_batched_tokens",
         "gb10_plan_kv_cache_dtype",
         "gb10_plan_kv_cache_gib",
-        "gb10_plan_tensor_parallel",
+        "gb10_plan_tp",
     }
 )
 

@@ -8,19 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.plugin_utils import _plan_document, _plan_svg
+from ansible_collections.gb10.serving.plugins.plugin_utils._plan_document import RANK_KEYS
+
 GIB = 1 << 30
 
 #: Terms of the plan in the order in which they are shown, with the words for them.
-TERMS = (
-    ("weights_bytes", "weights"),
-    ("state_bytes", "linear-attention state"),
-    ("kv_bytes", "KV cache"),
-    ("activation_bytes", "activation"),
-    ("graphs_bytes", "CUDA graphs"),
-    ("non_torch_bytes", "communication buffers, processes, fixed costs"),
-    ("reserve_bytes", "reserve for the node"),
-    ("free_bytes", "left free"),
-)
+TERMS = tuple((key, words) for key, _letter, words, _colour in _plan_document.PARTS if key in RANK_KEYS)
+
+#: The picture of the plan, beside the report.
+PICTURE = "plan.svg"
 
 
 def gib(size: float | None) -> str:
@@ -162,22 +159,53 @@ def _plan(report: Mapping[str, Any]) -> list[str]:
         f"{plan['context_length']} tokens, up to {plan['max_num_seqs']} sequences. KV cache and linear-attention state "
         f"together get {gib(plan['kv_cache_bytes'])} of each rank. Available memory: {plan['basis']}."
     )
-    return ["## Plan", "", words, "", *table(head, rows)]
+    drawn = [f"![Memory of each rank]({PICTURE})", ""] if ranks else []
+    return ["## Plan", "", words, "", *drawn, *table(head, rows)]
+
+
+def picture(report: Mapping[str, Any]) -> str:
+    """The plan as SVG; empty when there is none to draw."""
+    plan, spec = report.get("plan") or {}, report.get("spec") or {}
+    if not plan.get("ranks"):
+        return ""
+    name = (spec.get("model") or {}).get("served_name") or report["name"]
+    return _plan_svg.svg(_plan_document.document(plan, {"model": {"name": name}}))
+
+
+def against(plan: Mapping[str, Any], told: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What was planned beside what the engine printed, with the difference in per cent of what it printed."""
+    kv = _plan_document.kv_of(plan)
+    ranks = plan.get("ranks") or []
+    weights = round(ranks[0]["weights_bytes"] / GIB, 2) if ranks else None
+    pairs = (
+        ("KV cache size, tokens", kv["tokens"] or None, told.get("kv_cache_tokens")),
+        ("requests of full context at once", kv["max_concurrency"] or None, told.get("max_concurrency")),
+        ("weights of a rank, GiB", weights, told.get("weights_gib")),
+    )
+    return [
+        {
+            "what": what,
+            "plan": planned,
+            "engine": seen,
+            "difference_percent": round(100 * (planned - seen) / seen, 2) if planned is not None and seen else None,
+        }
+        for what, planned, seen in pairs
+        if seen is not None
+    ]
 
 
 def _told(report: Mapping[str, Any]) -> list[str]:
-    told, plan = report.get("engine_told") or {}, report.get("plan") or {}
-    pairs = (
-        ("KV cache, tokens", plan.get("kv_tokens_estimate"), told.get("kv_cache_tokens")),
-        ("requests of full context at once", plan.get("max_concurrency_estimate"), told.get("max_concurrency")),
+    rows = [
         (
-            "weights of a rank, GiB",
-            round(plan["ranks"][0]["weights_bytes"] / GIB, 2) if plan.get("ranks") else None,
-            told.get("weights_gib"),
-        ),
-    )
-    rows = [(what, _number(planned), _number(seen)) for what, planned, seen in pairs if seen is not None]
-    return ["## Plan against engine", "", *table(("what", "plan", "engine's log"), rows)] if rows else []
+            entry["what"],
+            _number(entry["plan"]),
+            _number(entry["engine"]),
+            None if entry["difference_percent"] is None else f"{entry['difference_percent']:+.2f} %",
+        )
+        for entry in against(report.get("plan") or {}, report.get("engine_told") or {})
+    ]
+    head = ("what", "plan", "engine's log", "difference")
+    return ["## Plan against engine", "", *table(head, rows)] if rows else []
 
 
 def _number(value: float | None) -> str:

@@ -66,10 +66,10 @@ def check_settings(settings: Mapping[str, Any], found: Mapping[str, Any], plan: 
     if plan["tp"] != plan["world_size"]:
         problems.append(
             Problem(
-                "gb10_plan_tensor_parallel",
+                "gb10_plan_tp",
                 f"it is {plan['tp']} and group 'sparks' has {plan['world_size']} hosts.",
                 "one rank on every host.",
-                f"take {plan['world_size'] - plan['tp']} hosts out of the group, or set gb10_plan_tensor_parallel to "
+                f"take {plan['world_size'] - plan['tp']} hosts out of the group, or set gb10_plan_tp to "
                 f"{plan['world_size']} if the model can be split that far.",
             )
         )

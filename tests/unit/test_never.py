@@ -265,4 +265,4 @@ def test_netplan_is_applied_only_when_asked_for() -> None:
                 defaults.update(document or {})
     assert tasks and defaults["gb10_fabric_configure"] is False
     for task in tasks:
-        assert task.get("check_mode") is True or "gb10_fabric_configure" in task["when"]
+        assert task.get("check_mode") is True or "gb10_fabric_configure | bool" in task["when"]

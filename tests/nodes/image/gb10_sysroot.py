@@ -117,6 +117,8 @@ def make(root: Path, config: dict[str, Any], links: list[dict[str, Any]], proc_n
     """Write the whole tree below root, which must not exist."""
     for name, text in data.FILES.items():
         write(root / name, text)
+    # without it the probe keeps the links of a tree inside the tree
+    write(root / ".gb10-live-links", "")
     make_proc(root, proc_names)
     by_name = {entry["ifname"]: entry for entry in links}
     node = int(config["index"])

@@ -94,3 +94,9 @@ def test_live_values_point_to_this_node(tmp_path: Path) -> None:
 def test_template_holds_no_serial_number() -> None:
     everything = "\n".join([*data.FILES, *data.FILES.values()]).lower()
     assert "serial" not in everything
+
+
+def test_the_tree_says_that_its_links_lead_to_the_live_machine(tmp_path: Path) -> None:
+    from ansible_collections.gb10.serving.plugins.module_utils._facts_tree import LIVE_LINKS
+
+    assert (make(tmp_path / "r", 1, 4) / LIVE_LINKS).is_file()

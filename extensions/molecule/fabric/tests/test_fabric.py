@@ -112,10 +112,11 @@ def test_healthy_rails_pass_and_are_measured_once(fabric: Fabric) -> None:
     assert "gb10-offer-" not in shell(OTHER, "ls /run")
 
 
-def test_a_measurement_without_time_is_unmeasured(fabric: Fabric) -> None:
-    output = fabric.passes(gb10_fabric_seconds=0.1)
-    assert {item["class"] for item in fabric.entries} == {"unmeasured"}
-    assert "unmeasured" in output
+def test_too_little_time_for_a_measurement_is_refused(fabric: Fabric) -> None:
+    done = fabric.run(gb10_fabric_seconds=0.1)
+    output = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode != 0
+    assert "gb10_fabric_seconds is 0.1. Expected: 8 or more" in output and "Next step:" in output
 
 
 def test_rail_cut_to_a_tenth(fabric: Fabric) -> None:
@@ -133,9 +134,10 @@ def test_rail_down(fabric: Fabric) -> None:
     """One rail is enough to serve, at half the speed: named with host, interface and next step, and not refused."""
     with wrong(f"ip link set {RAIL_1} down", f"ip link set {RAIL_1} up"):
         output = " ".join(fabric.passes(measure="never").split())
-    assert f"{OTHER}: {RAIL_1} (roceP2p1s0f0) has the address {ADDRESS_1}/24 but the interface has no carrier" in output
+    assert f"{OTHER}: {RAIL_1} (roceP2p1s0f0) has the address {ADDRESS_1}/24 but is set down" in output
     assert "There is only one rail, 192.168.200.0/24" in output
-    assert "Check the cable" in output
+    assert f"Next step: on {OTHER}, 'sudo ip link set dev {RAIL_1} up'" in output
+    assert "check the cable" not in output
 
 
 def test_the_only_common_rail_down(fabric: Fabric) -> None:
@@ -144,8 +146,8 @@ def test_the_only_common_rail_down(fabric: Fabric) -> None:
         done = fabric.run(measure="never")
     output = " ".join(done.stdout.split())
     assert done.returncode != 0
-    assert f"No fabric interface with an IPv4 address and a link on {OTHER}" in output
-    assert "/etc/netplan/40-cx7.yaml" in output
+    assert f"No fabric interface of {OTHER} has a link: {RAIL_0} ({ADDRESS_0}/24) is set down" in output
+    assert f"Next step: on {OTHER}, 'sudo ip link set dev {RAIL_0} up', 'sudo ip link set dev {RAIL_1} up'" in output
 
 
 def test_mtu_1500_on_one_side(fabric: Fabric) -> None:

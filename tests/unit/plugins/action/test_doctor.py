@@ -67,12 +67,56 @@ def test_a_test_that_broke_off_is_said_to_have() -> None:
     rows = run(doctor, variables(["a", "b"], **hosts), output="")
     assert rows["failed"] and "fabric no fabric address" in rows["msg"]
     assert doctor._measured(variables(["a", "b"], **hosts), ["a", "b"]) == {
+        "refused": [],
         "paths": None,
         "findings": [],
         "fabric": {},
         "failed": True,
         "reason": "the test failed: no route",
     }
+
+
+@pytest.mark.parametrize(("gate", "fails"), [("nope", True), ("fail", False), ("warn", False), (False, False)])
+def test_a_gate_that_does_not_exist_is_refused(gate: Any, fails: bool) -> None:
+    for about in ("inventory", "nodes"):
+        found = run(doctor, variables(["a"], a=probed(available=True, nvidia=True)), about=about, gate=gate)
+        assert bool(found.get("failed")) == fails
+        assert not fails or "gb10_fabric_gate is 'nope'. Expected: fail, warn, off." in found["msg"]
+
+
+def test_the_file_says_when_of_whom_and_by_which_version(tmp_path: Path) -> None:
+    output = tmp_path / "check.json"
+    run(doctor, variables(["a"], a=probed(available=True, nvidia=True), b={}), output=str(output))
+    written = json.loads(output.read_text())
+    assert written["hosts"] == ["a"] and written["time"].endswith(" UTC")
+    assert written["version"] == yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"]
+    assert {"bandwidth", "counts", "rows", "summary", "verdict"} <= set(written)
+
+
+def playbook(tmp_path: Path, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A playbook on this machine, with an empty captured tree."""
+    python = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
+    (tmp_path / "tree/commands").mkdir(parents=True)
+    (tmp_path / "tree/commands/ip-j-addr.txt").write_text('[{"ifname": "lo"}]')
+    hosts = {"here": {**python, "gb10_sysroot": str(tmp_path / "tree")}}
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"sparks": {"hosts": hosts}}))
+    command = [sys.executable, "-m", "ansible", "playbook", str(ROOT / "playbooks" / name)]
+    return subprocess.run(
+        [*command, "-i", str(tmp_path / "hosts.yml"), *arguments], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+
+
+def test_numbers_and_switches_may_come_from_the_command_line(tmp_path: Path) -> None:
+    words = {"port": "1", "first_host": "21", "configure": "false", "configure_timeout": "30"}
+    done = playbook(
+        tmp_path, "configure_fabric.yml", *(item for k, v in words.items() for item in ("-e", f"gb10_fabric_{k}={v}"))
+    )
+    assert done.returncode == 2 and "Expected: a link on port 1" in " ".join(done.stdout.split()), done.stdout
+
+
+def test_the_check_refuses_a_gate_that_does_not_exist(tmp_path: Path) -> None:
+    done = playbook(tmp_path, "check.yml", "-e", "gb10_fabric_gate=nope")
+    assert done.returncode == 2 and "Expected: fail, warn, off" in " ".join(done.stdout.split()), done.stdout
 
 
 def test_an_inventory_without_nodes_fails_and_a_single_node_does_not() -> None:
@@ -133,11 +177,11 @@ def test_host_numbers_follow_the_ranks(host: str, number: int, peers: list[int])
 @pytest.mark.parametrize(
     ("one", "two", "check", "stopped"),
     [
-        ({"state": "foreign", "reason": "set up by x"}, {"state": "written"}, False, True),
-        ({"state": "foreign", "reason": "set up by x"}, {"state": "written"}, True, False),
+        ({"state": "foreign", "reason": "set up by x"}, {"state": "would_write"}, False, True),
+        ({"state": "foreign", "reason": "set up by x"}, {"state": "would_write"}, True, False),
         ({"state": "foreign"}, {"state": "foreign"}, False, False),
-        ({"state": "present"}, {"state": "written"}, False, False),
-        ({}, {"state": "written"}, False, False),
+        ({"state": "present"}, {"state": "would_write"}, False, False),
+        ({}, {"state": "would_write"}, False, False),
     ],
 )
 def test_nodes_that_would_not_find_each_other_are_not_touched(

@@ -10,9 +10,11 @@ import pytest
 import yaml
 from ansible.errors import AnsibleError
 
+from ansible_collections.gb10.serving.plugins.action import memory_plan
 from ansible_collections.gb10.serving.plugins.action.memory_plan import ARGUMENT_SPEC, ActionModule
 from ansible_collections.gb10.serving.plugins.modules import memory_plan as stub
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory import plan
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import Wishes
 from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.memory_models import model, nodes
 
 
@@ -104,3 +106,34 @@ def test_the_documentation_names_the_arguments_and_results() -> None:
     answers = plan(nodes(2), model("qwen3.5-122b-fp8")), plan([], {})
     assert all(set(returned) == set(answer) for answer in answers)
     assert all(f"C({key})" in " ".join(returned["ranks"]["description"]) for key in answers[0]["ranks"][0])
+
+
+def test_wishes_that_are_left_out_have_the_plans_own_defaults() -> None:
+    ours = {key: option["default"] for key, option in ARGUMENT_SPEC["wishes"]["options"].items() if "default" in option}
+    assert ours == {key: getattr(Wishes(), key) for key in ours}
+    assert set(ARGUMENT_SPEC["wishes"]["options"]) == set(Wishes.__dataclass_fields__)
+
+
+def test_variables_are_wishes_and_the_advice_speaks_of_them() -> None:
+    asked = run(
+        nodes=nodes(2),
+        model=model("qwen3.5-122b-fp8"),
+        variables={"gb10_plan_context_length": "8192", "gb10_plan_kv_cache_gib": "2.0", "gb10_plan_tp": 2},
+        args=["--enforce-eager"],
+    )
+    wished = {"context_length": 8192, "kv_cache_bytes": 2 << 30, "tensor_parallel": 2, "enforce_eager": True}
+    assert asked["plan"] == run(nodes=nodes(2), model=model("qwen3.5-122b-fp8"), wishes=wished)["plan"]
+    wrong = run(nodes=nodes(2), model=model("qwen3.5-122b-fp8"), variables={"gb10_plan_tp": "two"})
+    assert wrong["failed"] and "gb10_plan_tp: it is 'two'" in wrong["msg"]
+
+
+def test_it_shows_the_bars_when_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(memory_plan.display, "display", lines.append)
+    run(nodes=nodes(2), model=model("qwen3.5-122b-fp8"))
+    assert lines == []
+    run(nodes=nodes(2), model=model("qwen3.5-122b-fp8"), show=True)
+    assert [line.split("  [")[0] for line in lines if line.startswith("rank ")] == [
+        "rank 0, spark-a",
+        "rank 1, spark-b",
+    ]

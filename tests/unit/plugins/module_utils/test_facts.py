@@ -71,7 +71,9 @@ def test_a_whole_tree(tmp_path: Path) -> None:
     assert [item["used_bytes"] for item in facts["gpu"]["processes"]] == [18 * 1024**2, 90000 * 1024**2]
     assert facts["memory"]["driver_held_bytes"] == (127000000 - 117001000) * 1024
     assert facts["memory"]["driver_pools_bytes"] == 0
-    assert facts["network"]["interfaces"] == [{"name": "enp1s0f0np0", "ipv4": ["10.7.1.5/24"], "mtu": 9000, "up": True}]
+    assert facts["network"]["interfaces"] == [
+        {"name": "enp1s0f0np0", "ipv4": ["10.7.1.5/24"], "mtu": 9000, "up": True, "enabled": True}
+    ]
     assert SERIAL not in json.dumps(facts)
 
 
@@ -145,7 +147,13 @@ EVIDENCE: list[tuple[dict[str, str | None], dict[str, str], str | None, list[str
     # an N1X is no GB10, whatever its memory figures say
     ({"product_name": "Laptop"}, {}, "NVIDIA N1X", ["2e03"], False),
     ({"product_family": "DGX Spark"}, {}, None, ["2e06"], False),
+    # though a list of PCI names or the GPU calls it so
+    ({"product_family": "DGX Spark"}, {}, "NVIDIA GB10", ["2e03"], False),
     ({"product_name": "30KL0004FC", "product_version": "ThinkStation PGX"}, {}, None, None, True),
+    ({"product_name": "30KL0004FC"}, {}, None, None, True),
+    ({"product_name": "30KLS02X00"}, {}, None, None, True),
+    ({"product_name": "GN100"}, {}, None, None, True),
+    ({"product_name": "30KX0004FC"}, {}, None, None, None),
     ({"product_name": "GX10"}, {}, None, None, True),
     ({"product_name": "Some PC"}, {}, None, [], False),
     ({}, {}, None, None, None),

@@ -77,6 +77,8 @@ class Tree:
                 self.write(f"{infiniband}/ports/1/gid_attrs/types/{index}", kind)
         self.write(f"{net}/mtu", extra.get("mtu", "9000"))
         self.write(f"{net}/carrier", extra.get("carrier", "1" if up else "0"))
+        if "flags" in extra:
+            self.write(f"{net}/flags", extra["flags"])
         if names:
             self.write(f"{net}/phys_port_name", port)
             self.write(f"{net}/phys_switch_id", SWITCH_ID)
@@ -298,3 +300,111 @@ def test_listings_stand_for_a_tree(tmp_path: Path) -> None:
     )
     hca = by_name(tree.read())["rocep1s0f1"]
     assert (hca["netdev"], hca["state"], hca["rate_gbps"]) == ("wire9", "ACTIVE", 200)
+
+
+def test_an_interface_that_is_set_down_is_told_from_one_without_a_carrier(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    tree.function(0, "10.7.1.5", flags="0x1003")
+    tree.function(2, "10.7.2.5", False, True, flags="0x1002", carrier="")
+    tree.addresses(("enp1s0f0np0", "10.7.1.5/24"), ("enP2p1s0f0np0", "10.7.2.5/24"))
+    facts = tree.read()
+    assert [hca["netdev_enabled"] for hca in facts["fabric"]["hcas"]] == [True, False]
+    port = facts["fabric"]["ports"][0]
+    assert (port["name"], port["verdict"]) == ("p0", "twin-down")
+    assert port["remedy"] == "Bring up: 'sudo ip link set dev enP2p1s0f0np0 up'."
+
+
+@pytest.mark.parametrize(
+    ("flags", "carrier", "operstate", "verdict", "remedy"),
+    [
+        (
+            "0x1002",
+            "",
+            "down",
+            "set-down",
+            "'sudo ip link set dev enp1s0f0np0 up', 'sudo ip link set dev enP2p1s0f0np0",
+        ),
+        # the kernel gives no carrier of an interface that is set down
+        ("", "", "down", "set-down", "'sudo ip link set dev enp1s0f0np0 up'"),
+        ("0x1003", "0", "down", "no-link", "plug the cable in"),
+        ("", "0", "down", "no-link", "plug the cable in"),
+    ],
+)
+def test_a_port_that_is_set_down_is_not_one_without_a_cable(
+    tmp_path: Path, flags: str, carrier: str, operstate: str, verdict: str, remedy: str
+) -> None:
+    tree = Tree(tmp_path)
+    for number, netdev in ((0, "enp1s0f0np0"), (2, "enP2p1s0f0np0")):
+        tree.function(number, None, False, True, flags=flags, carrier=carrier)
+        (tmp_path / "sys/class/net" / netdev / "operstate").write_text(operstate)
+    fabric = tree.read()["fabric"]
+    assert (fabric["verdict"], fabric["ports"][0]["verdict"]) == (verdict, verdict)
+    assert remedy in fabric["ports"][0]["remedy"]
+
+
+def test_the_netplan_file_of_an_interface_is_named(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    for number in (0, 2):
+        tree.function(number, None)
+    tree.addresses(("enp1s0f0np0", ""), ("enP2p1s0f0np0", ""))
+    assert (
+        "the netplan file that configures enp1s0f0np0 and enP2p1s0f0np0" in tree.read()["fabric"]["ports"][0]["remedy"]
+    )
+    tree.write("/etc/netplan/01-lan.yaml", "network:\n  ethernets:\n    enP7s7:\n      dhcp4: true\n")
+    facts = tree.read()
+    assert "/etc/netplan/60-gb10-fabric.yaml (playbook configure_fabric.yml" in facts["fabric"]["ports"][0]["remedy"]
+    assert facts["missing"]["fabric.hcas.rocep1s0f0.netplan_file"] == "no file in /etc/netplan names the interface"
+    two = "".join(f"    {netdev}:\n      mtu: 9000\n" for netdev in ("enp1s0f0np0", "enP2p1s0f0np0"))
+    tree.write("/etc/netplan/50-mine.yaml", f"network:\n  ethernets:\n{two}")
+    facts = tree.read()
+    assert {hca["netplan_file"] for hca in facts["fabric"]["hcas"]} == {"/etc/netplan/50-mine.yaml"}
+    assert facts["fabric"]["ports"][0]["remedy"].endswith("in /etc/netplan/50-mine.yaml.")
+
+
+def test_what_was_not_read_is_not_claimed(tmp_path: Path) -> None:
+    facts = Tree(tmp_path).read()
+    assert set(facts["fabric"]["hotplug"].values()) == {None}
+    assert all("dmesg" in facts["missing"][f"fabric.hotplug.{key}"] for key in facts["fabric"]["hotplug"])
+    tree = Tree(tmp_path)
+    tree.function(0, None, True, True, state="unreadable")
+    facts = tree.read()
+    assert (facts["fabric"]["hotplug"]["nic_seen"], facts["fabric"]["hotplug"]["removed"]) == (True, None)
+    missing = facts["missing"]
+    assert missing["fabric.hcas.rocep1s0f0.rate_gbps"] == missing["fabric.hcas.rocep1s0f0.state"]
+    tree.write("/commands/dmesg.txt", "[    0.0] Linux version 6.17.0")
+    read = tree.read()["fabric"]["hotplug"]
+    assert read == {
+        "driver": False,
+        "plugged_after_boot": [],
+        "plugged_ports": [],
+        "nic_seen": True,
+        "removed": False,
+    }
+
+
+def test_missing_names_parts_of_lists_by_what_they_are(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    tree.write("/commands/ibdev2netdev.txt", "rocep1s0f1 port 1 ==> enp1s0f1np1 (Up)")
+    tree.write("/etc/netplan/50-mine.yaml", "network:\n  ethernets:\n    enp1s0f1np1:\n      dhcp4: true\n")
+    missing = tree.read()["missing"]
+    assert "fabric.ports.p1.chip" in missing
+    assert missing["network.netplan./etc/netplan/50-mine.yaml.interfaces.enp1s0f1np1.mtu"] == "the file does not set it"
+    assert not [key for key in missing if any(part.isdigit() for part in key.split("."))]
+    assert "not readable here" not in missing.values()
+
+
+@pytest.mark.parametrize("file", ["dmesg.txt", "journalctl-k.txt", "journalctl-k-b.txt", "kern.log"])
+def test_the_kernel_log_by_its_names(tmp_path: Path, file: str) -> None:
+    tree = Tree(tmp_path)
+    tree.write(f"commands/{file}", "Aug 07 03:13:00 spark-aaaa kernel: cx7-pcie-hotplug MTKP0001:00: Cable plugin")
+    assert tree.read()["fabric"]["hotplug"]["plugged_after_boot"] == ["Aug 07 03:13:00"]
+
+
+def test_a_cable_whose_line_has_no_time_is_told_and_not_dated(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    tree.write("commands/dmesg.txt", "cx7-pcie-hotplug MTKP0001:00: Cable plugin")
+    facts = tree.read()
+    assert facts["fabric"]["hotplug"]["driver"] is True
+    assert facts["fabric"]["hotplug"]["plugged_after_boot"] is None
+    assert "without a time" in facts["missing"]["fabric.hotplug.plugged_after_boot"]
+    assert "without a time" in facts["fabric"]["notes"][0]

@@ -64,7 +64,7 @@ def test_gid_index(name: str) -> None:
     rows = None if table is None else [{"index": n, "gid": gid, "type": kind} for n, (gid, kind) in table.items()]
     found = fabric.choose_gid("enp1s0f0np0", addresses, rows)
     assert (found["ipv4"], found["gid_index"]) == (ipv4, index)
-    assert (found["gid_reason"] is None) == (index is not None and addresses is not None)
+    assert (found["gid_reason"] is None) == (index is not None)
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,59 @@ def test_ibv_devinfo() -> None:
         ("[    9.10] cx7-pcie-hotplug MTKP0001:00: Cable plugin", []),
         ("[ 8129.10] cx7-pcie-hotplug MTKP0001:00: Cable plugin", ["8129.10"]),
         ("[Mon Aug  3 01:02:03] cx7-pcie-hotplug MTKP0001:00: Cable plugin", ["Mon Aug  3 01:02:03"]),
+        # the journal, ISO 8601, a line of grep -n, further fields
+        ("Aug 03 01:02:03 spark-aaaa kernel: cx7-pcie-hotplug MTKP0001:00: Cable plugin", ["Aug 03 01:02:03"]),
+        (
+            "2026-08-03T01:02:03,123456+02:00 cx7-pcie-hotplug MTKP0001:00: Cable plugin",
+            ["2026-08-03T01:02:03,123456+02:00"],
+        ),
+        ("2026-08-03T01:02:03+0200 h kernel: cx7-pcie-hotplug MTKP0001:00: Cable plugin", ["2026-08-03T01:02:03+0200"]),
+        ("812:[ 9999.1] cx7-pcie-hotplug MTKP0001:00: Cable plugin", ["9999.1"]),
+        ("812:Aug 03 01:02:03 h kernel: cx7-pcie-hotplug MTKP0001:00: Cable plugin", ["Aug 03 01:02:03"]),
+        ("kern  :info  : [ 9999.1] cx7-pcie-hotplug MTKP0001:00: Cable plugin", ["9999.1"]),
+        ("[ 9999.1] [  T312] cx7-pcie-hotplug MTKP0001:00: Cable plugin", ["9999.1"]),
+        ("cx7-pcie-hotplug MTKP0001:00: Cable plugin", None),
+        # a date says something beside the start of the machine, or of the driver where the log begins later
+        (
+            (
+                "Aug 03 01:00:00 h kernel: Booting Linux on physical CPU 0\n"
+                "Aug 03 01:00:06 h kernel: cx7-pcie-hotplug MTKP0001:00: Cable plugin"
+            ),
+            [],
+        ),
+        (
+            (
+                "[Mon Aug  3 01:02:02 2026] cx7-pcie-hotplug MTKP0001:00: PCIe hotplug driver initialized\n"
+                "[Mon Aug  3 01:02:03 2026] cx7-pcie-hotplug MTKP0001:00: Cable plugin"
+            ),
+            [],
+        ),
+        (
+            (
+                "Aug 03 01:02:02 h kernel: cx7-pcie-hotplug MTKP0001:00: PCIe hotplug driver initialized successfully\n"
+                "Aug 03 02:02:03 h kernel: cx7-pcie-hotplug MTKP0001:00: Cable plugin"
+            ),
+            ["Aug 03 02:02:03"],
+        ),
+        # of two runs of the machine the last counts
+        (
+            (
+                "Aug 03 01:02:03 h kernel: cx7-pcie-hotplug MTKP0001:00: Cable plugin\n"
+                "Aug 03 05:00:00 h kernel: Booting Linux on physical CPU 0"
+            ),
+            [],
+        ),
+        # started last year
+        (
+            (
+                "Dec 31 01:00:00 h kernel: Linux version 6.17.0\n"
+                "Jan 02 01:00:06 h kernel: cx7-pcie-hotplug MTKP0001:00: Cable plugin"
+            ),
+            ["Jan 02 01:00:06"],
+        ),
     ],
 )
-def test_hotplug_in_the_kernel_log(log: str, late: list[str]) -> None:
+def test_hotplug_in_the_kernel_log(log: str, late: list[str] | None) -> None:
     found = log_of.parse_hotplug(log)
     assert (found["driver"], found["plugged_after_boot"]) == (True, late)
 

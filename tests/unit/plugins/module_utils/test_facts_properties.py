@@ -52,6 +52,8 @@ WORDS = frozenset(
         "mode",
         "listening_tcp_ports",
         "state",
+        "phys_state",
+        "live",
     }
 )
 # Figures that are worked out of several others; test_sums looks at them.
@@ -160,6 +162,9 @@ def inputs(files: dict[str, bytes]) -> tuple[str, set[int]]:
 
 def check_leaf(path: tuple[str, ...], value: Any, text: str, figures: set[int]) -> None:
     key = path[-1]
+    # the name of a port is made of its number, and of its chip where there are several
+    if path[-2:] == ("ports", "name"):
+        return
     if value is None or isinstance(value, bool) or key in WORDS or key in SUMS or key.endswith("formula"):
         return
     if isinstance(value, (int, float)):
@@ -176,6 +181,7 @@ def check_leaf(path: tuple[str, ...], value: Any, text: str, figures: set[int]) 
         address, _slash, prefix = value.partition("/")
         assert address in text and prefix in text, (path, value)
     else:
+        value = value.removeprefix("/")  # a file of the tree is named from the root
         assert value in text or value.lower() in re.sub(r"\s+", " ", text).lower(), (path, value)
 
 

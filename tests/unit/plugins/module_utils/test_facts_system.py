@@ -37,7 +37,7 @@ def test_memory_verdicts(
     total: int | None, available: int | None, free: int | None, pools: int | None, verdict: str | None
 ) -> None:
     sizes = [None if value is None else value * GIB for value in (total, available, free, pools)]
-    assert memory.judge(*sizes) == verdict
+    assert memory.judge(sizes[0], sizes[1], sizes[2], sizes[3]) == verdict
     assert verdict is None or verdict in memory.VERDICTS
 
 
@@ -52,7 +52,9 @@ def test_hugepages_count_as_known_memory_and_replace_swap() -> None:
 
 def test_driver_held_is_unknown_when_a_category_is_absent() -> None:
     missing: dict[str, str] = {}
-    facts = memory.summarise(memory.parse_meminfo("MemTotal: 9 kB\nMemFree: 1 kB\nMemAvailable: 5 kB"), None, missing)
+    facts = memory.summarise(
+        memory.parse_meminfo("MemTotal: 9 kB\nMemFree: 1 kB\nMemAvailable: 5 kB"), None, None, missing
+    )
     assert facts["driver_held_bytes"] is None
     assert facts["cuda_upper_bound_bytes"] is None
     assert "AnonPages" in missing["memory.driver_held_bytes"]
@@ -110,6 +112,11 @@ def test_ip_text(text: str, expected: dict[str, list[str]]) -> None:
     assert {entry["name"]: entry["ipv4"] for entry in network.parse_ip_text(text)} == expected
 
 
+@pytest.mark.parametrize(("word", "up"), [("UP", True), ("UNKNOWN", True), ("DOWN", False)])
+def test_an_interface_without_a_link_of_its_own_is_up(word: str, up: bool) -> None:
+    assert network.parse_ip_text(f"lo  {word}  127.0.0.1/8")[0]["up"] is up
+
+
 def test_secondary_addresses_come_last() -> None:
     info = [
         {"family": "inet", "local": "10.7.1.6", "prefixlen": 24, "secondary": True},
@@ -117,7 +124,7 @@ def test_secondary_addresses_come_last() -> None:
         {"family": "inet", "local": "10.7.1.5", "prefixlen": 24},
     ]
     links = network.parse_ip_json(json.dumps([{"ifname": "x", "mtu": 1500, "flags": [], "addr_info": info}]))
-    assert links == [{"name": "x", "ipv4": ["10.7.1.5/24", "10.7.1.6/24"], "mtu": 1500, "up": False}]
+    assert links == [{"name": "x", "ipv4": ["10.7.1.5/24", "10.7.1.6/24"], "mtu": 1500, "up": False, "enabled": False}]
 
 
 def test_listening_ports() -> None:

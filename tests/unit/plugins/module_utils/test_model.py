@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 
 from ansible_collections.gb10.serving.plugins.module_utils._model import inspect
-from ansible_collections.gb10.serving.plugins.module_utils._model_tensors import tensor_class
 from ansible_collections.gb10.serving.tests.unit.plugins.module_utils.test_safetensors import encode
 from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.memory_models import CONFIGS
 
@@ -52,7 +50,13 @@ def test_a_whole_model(tmp_path: Path) -> None:
     assert (found["exists"], found["complete"], found["problems"]) == (True, True, [])
     assert (found["shards"], found["weights_bytes"], found["files_count"]) == (2, 48, 5)
     assert found["total_bytes"] == sum(f["size"] for f in found["files"])
-    assert found["tensors"] == {"count": 6, "by_class": {"experts": 48}, "by_dtype": {"BF16": 48}}
+    assert found["tensors"] == {
+        "source": "safetensors headers",
+        "reason": None,
+        "count": 6,
+        "by_class": {"experts": 48},
+        "by_dtype": {"BF16": 48},
+    }
     assert found["architectures"] == ["Qwen3_5MoeForCausalLM"]
     assert found["config"]["layer_kinds"] == {"full": 1, "linear": 3}
     assert [f["name"] for f in found["files"]] == sorted(f["name"] for f in found["files"])
@@ -210,11 +214,8 @@ def test_the_digest_follows_a_header_of_the_same_size(tmp_path: Path) -> None:
     assert inspect(str(folder))["digest"] != before
 
 
-def test_many_shards_are_quick_and_the_answer_is_small(tmp_path: Path) -> None:
-    folder = write_model(tmp_path / "m", shards=130, per_shard=100)
-    started = time.monotonic()
-    found = inspect(str(folder))
-    assert time.monotonic() - started < 1.0
+def test_the_answer_on_many_shards_is_small(tmp_path: Path) -> None:
+    found = inspect(str(write_model(tmp_path / "m", shards=130, per_shard=100)))
     assert (found["complete"], found["shards"], found["tensors"]["count"]) == (True, 130, 13000)
     assert len(json.dumps(found)) < 20_000
 
@@ -226,47 +227,3 @@ def test_many_problems_stay_few_lines(tmp_path: Path) -> None:
     found = inspect(str(folder))
     assert len(found["problems"]) == 21
     assert found["problems"][-1].startswith("And 110 more problems")
-
-
-NAMES = [
-    ("model.language_model.embed_tokens.weight", "embeddings"),
-    ("lm_head.weight", "lm_head"),
-    ("model.language_model.layers.0.linear_attn.in_proj_qkv.weight", "linear_attention"),
-    ("model.language_model.layers.0.linear_attn.A_log", "linear_attention"),
-    ("model.language_model.layers.0.linear_attn.norm.weight", "norms_router"),
-    ("model.language_model.layers.3.self_attn.q_proj.weight_scale_inv", "attention"),
-    ("model.layers.3.self_attn.k_proj.weight", "attention_kv"),
-    ("model.layers.3.self_attn.v_proj.bias", "attention_kv"),
-    ("model.layers.3.self_attn.o_proj.weight", "attention"),
-    ("model.layers.3.self_attn.q_norm.weight", "norms_router"),
-    ("model.layers.3.self_attn.kv_a_proj_with_mqa.weight", "attention_replicated"),
-    ("model.layers.3.self_attn.q_a_proj.weight", "attention_replicated"),
-    ("model.layers.3.self_attn.kv_a_layernorm.weight", "norms_router"),
-    ("model.layers.3.self_attn.kv_b_proj.weight", "attention"),
-    ("model.layers.3.self_attn.indexer.wk.weight", "attention_replicated"),
-    ("model.layers.3.input_layernorm.weight", "norms_router"),
-    ("model.layers.3.mlp.gate.weight", "norms_router"),
-    ("model.layers.3.mlp.gate.e_score_correction_bias", "norms_router"),
-    ("model.layers.3.mlp.shared_expert_gate.weight", "norms_router"),
-    ("model.layers.3.mlp.shared_expert.gate_proj.weight", "shared_experts"),
-    ("model.layers.3.mlp.experts.17.down_proj.weight", "experts"),
-    ("model.layers.3.mlp.experts.gate_up_proj", "experts"),
-    ("model.layers.3.block_sparse_moe.experts.17.w1.weight", "experts"),
-    ("model.layers.3.block_sparse_moe.gate.weight", "norms_router"),
-    ("model.layers.3.block_sparse_moe.e_score_correction_bias", "norms_router"),
-    ("model.layers.3.mlp.gate_proj.weight", "mlp"),
-    ("model.layers.3.mlp.down_proj.weight", "mlp"),
-    ("model.norm.weight", "norms_router"),
-    ("model.visual.blocks.3.attn.qkv.weight", "vision"),
-    ("model.visual.blocks.3.norm1.weight", "vision"),
-    ("vision_tower.encoder.layers.60.mlp.fc1.weight", "vision"),
-    ("mtp.layers.0.mlp.experts.3.up_proj.weight", "mtp"),
-    ("mtp.fc.weight", "mtp"),
-    ("model.layers.48.mlp.experts.3.up_proj.weight", "mtp"),
-    ("model.rotary.inv_freq", "other"),
-]
-
-
-@pytest.mark.parametrize(("name", "expected"), NAMES)
-def test_the_class_of_a_tensor(name: str, expected: str) -> None:
-    assert tensor_class(name, 48) == expected

@@ -10,6 +10,22 @@ import pytest
 from ansible_collections.gb10.serving.plugins.module_utils._model_config import essentials, quantization
 from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.memory_models import CONFIGS
 
+NEMOTRON = {
+    "hidden_size": 64,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 4,
+    "hybrid_override_pattern": "MEM*-E",
+    "n_routed_experts": 4,
+    "n_shared_experts": 1,
+    "moe_intermediate_size": 48,
+    "moe_shared_expert_intermediate_size": 96,
+    "mamba_num_heads": 8,
+    "mamba_head_dim": 64,
+    "n_groups": 2,
+    "ssm_state_size": 128,
+    "mamba_ssm_cache_dtype": "float32",
+}
+
 
 def test_a_multimodal_wrapper_gives_the_numbers_of_its_text_part() -> None:
     numbers, problems = essentials(CONFIGS["qwen3.5-122b"])
@@ -43,17 +59,24 @@ def test_a_text_only_model_with_an_interval_instead_of_layer_types() -> None:
         ("llama-8b", {"dtype": None, "torch_dtype": "torch.float16"}, "dtype", "float16"),
         ("gpt-oss-20b", {}, "layer_kinds", {"full": 12, "sliding": 12}),
         ("gpt-oss-20b", {}, "sliding_window", 128),
-        ("llama-8b", {"index_topk": 4}, "not_modelled", ["sparse attention with an indexer (DSA)"]),
+        ("llama-8b", {"index_topk": 4}, "not_modelled", []),
         ("gpt-oss-20b", {"layer_types": ["full_attention", "odd"] * 12}, "not_modelled", ["layers of type odd"]),
-        ("llama-8b", {"mamba_num_heads": 4, "hybrid_override_pattern": "M*"}, "not_modelled",
-         ["Mamba2 layers (Nemotron-H)"]),
+        ("nemotron", {}, "layer_kinds", {"full": 1, "mamba": 2}),
+        ("nemotron", {"num_hidden_layers": None}, "num_hidden_layers", 6),
+        ("nemotron", {"hybrid_override_pattern": None, "layers_block_type": ["mamba", "moe", "attention"] * 2},
+         "layer_kinds", {"full": 2, "mamba": 2}),
+        ("nemotron", {}, "dense_layers", 1),
+        ("nemotron", {}, "shared_expert_intermediate_size", 96),
+        ("nemotron", {}, "mamba", {"heads": 8, "head_dim": 64, "groups": 2, "state_size": 128, "conv_kernel": 4,
+                                   "ssm_dtype": "float32"}),
         ("llama-8b", {"intermediate_size": [1, 2]}, "not_modelled", ["intermediate_size that differs by layer"]),
         ("qwen3.5-35b", {"text_config": {"num_hidden_layers": 2, "layer_types": ["linear_attention"] * 2}},
-         "not_modelled", ["linear attention of an unknown kind"]),
+         "not_modelled", [("layers whose linear_key_head_dim, linear_num_key_heads, linear_num_value_heads, "
+                           "linear_value_head_dim config.json does not give")]),
     ],
 )  # fmt: skip
 def test_one_name_for_each_number(name: str, changes: dict[str, Any], key: str, value: object) -> None:
-    numbers, problems = essentials({**CONFIGS[name], **changes})
+    numbers, problems = essentials({**{**CONFIGS, "nemotron": NEMOTRON}[name], **changes})
     assert problems == []
     assert numbers[key] == value
 

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -197,3 +200,54 @@ def test_management_is_found_by_route_login_and_name() -> None:
 def test_ranks_that_run(answer: tuple[int, str, str], expected: tuple[list[str], str]) -> None:
     assert act.running_ranks(lambda argv: answer, "docker") == expected
     assert act.running_ranks(lambda argv: (1, "", "never asked"), None) == ([], "")
+
+
+NETPLAN = shutil.which("netplan", path="/usr/sbin:/usr/bin:/sbin:/bin")
+
+
+def generated(root: Path) -> subprocess.CompletedProcess[str]:
+    """The real netplan on a folder of its own; it writes below that folder and nowhere else."""
+    assert NETPLAN
+    return subprocess.run([NETPLAN, "generate", "--root-dir", str(root)], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(NETPLAN is None, reason="the program netplan is not installed (package netplan.io)")
+@pytest.mark.parametrize("present", [False, True])
+def test_netplan_takes_the_file_and_joins_it_with_another(tmp_path: Path, present: bool) -> None:
+    files = {FILE: decide(seen(), WISHES).content}
+    if present:
+        files["/etc/netplan/01-lan.yaml"] = "network:\n  version: 2\n  ethernets:\n    enP7s7:\n      dhcp4: true\n"
+    for name, text in files.items():
+        path = tmp_path / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o600)
+    done = generated(tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    units = {path.name: path.read_text() for path in (tmp_path / "run/systemd/network").iterdir()}
+    for netdev, address in ((FIRST, "192.168.200.12/24"), (SECOND, "192.168.201.12/24")):
+        unit = units[f"10-netplan-{netdev}.network"]
+        assert f"Address={address}" in unit and "DHCP=" not in unit
+        assert "MTUBytes=9000" in unit + units.get(f"10-netplan-{netdev}.link", "")
+        assert "RequiredForOnline=no" in unit
+    assert ("10-netplan-enP7s7.network" in units) == present
+
+
+@pytest.mark.skipif(NETPLAN is None, reason="the program netplan is not installed (package netplan.io)")
+def test_netplan_refuses_what_is_wrong(tmp_path: Path) -> None:
+    """So that the test above can fail."""
+    path = tmp_path / FILE.lstrip("/")
+    path.parent.mkdir(parents=True)
+    path.write_text(decide(seen(), WISHES).content.replace("/24]", "/240]"))
+    path.chmod(0o600)
+    assert generated(tmp_path).returncode != 0
+
+
+def test_a_port_that_is_set_down_is_to_be_brought_up() -> None:
+    now = seen()
+    now.fabric["ports"][0]["verdict"] = "set-down"
+    for hca in now.fabric["hcas"]:
+        hca.update(state="DOWN", netdev_up=False, netdev_enabled=False)
+    found = decide(now, WISHES)
+    assert (found.state, f"set down: {SECOND}, {FIRST}" in found.reason) == (REFUSED, True)
+    assert f"'sudo ip link set dev {FIRST} up'" in found.reason and "cable" not in found.reason

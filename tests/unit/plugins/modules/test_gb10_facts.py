@@ -15,6 +15,7 @@ import yaml
 
 from ansible_collections.gb10.serving.plugins.module_utils._facts import SUBSETS, gather
 from ansible_collections.gb10.serving.plugins.modules import gb10_facts
+from ansible_collections.gb10.serving.tests.unit.plugins.module_utils.machine_trees import build, cases
 
 COLLECTIONS = str(Path(__file__).resolve().parents[4] / "collections")
 
@@ -43,7 +44,7 @@ def test_captured_tree_in_check_mode(tmp_path: Path) -> None:
     result = run({"sysroot": str(tmp_path), "gather_subset": ["memory"], "_ansible_check_mode": True})
     assert result["changed"] is False
     facts = result["ansible_facts"]["gb10"]
-    assert set(facts) == {"memory", "missing"}
+    assert (set(facts), facts["live"]) == ({"memory", "missing", "live"}, [])
     assert facts["memory"]["total_bytes"] == 127000000 * 1024
 
 
@@ -71,3 +72,39 @@ def test_samples_show_real_keys(subset: str, tmp_path: Path) -> None:
     if isinstance(documented, list):
         documented, facts = documented[0], facts[0]
     assert set(documented) <= set(facts)
+
+
+def keys_of(value: Any) -> set[str]:
+    """Every key in it, at any depth; what is named by interfaces, labels or counters is data."""
+    if isinstance(value, list):
+        return {key for item in value for key in keys_of(item)}
+    if not isinstance(value, dict):
+        return set()
+    found = set(value)
+    for key, item in value.items():
+        if key == "interfaces" and isinstance(item, dict):
+            found |= keys_of(list(item.values()))
+        elif key not in ("labels", "counters"):
+            found |= keys_of(item)
+    return found
+
+
+@pytest.mark.parametrize("name", ["one-twin-addressed", "merged-nics", "serving-low-memory", "founders-idle", "no-nic"])
+def test_every_key_is_documented(tmp_path: Path, name: str) -> None:
+    contains = yaml.safe_load(gb10_facts.RETURN)["ansible_facts"]["contains"]["gb10"]["contains"]
+    machines = [case for key, case in cases().items() if key.startswith(name)]
+    assert machines
+    facts = gather(SUBSETS, str(build(tmp_path, machines[0])), ["/"])
+    facts.pop("missing")
+    for subset, part in facts.items():
+        described = " ".join(contains[subset]["description"])
+        told = keys_of(contains[subset]["sample"]) | {key for key in keys_of(part) if f"C({key})" in described}
+        assert keys_of(part) <= told, (subset, keys_of(part) - told)
+
+
+def test_the_samples_add_up() -> None:
+    contains = yaml.safe_load(gb10_facts.RETURN)["ansible_facts"]["contains"]["gb10"]["contains"]
+    memory = contains["memory"]["sample"]
+    assert memory["vendor_estimate_bytes"] == memory["available_bytes"] + memory["swap_free_bytes"]
+    assert memory["driver_pools_bytes"] == memory["driver_held_bytes"] - memory["gpu_used_bytes"]
+    assert memory["cuda_upper_bound_bytes"] == memory["available_bytes"] + memory["driver_pools_bytes"]

@@ -18,7 +18,7 @@ from ansible_collections.gb10.serving.tests.unit.plugins.module_utils.machine_tr
 ROOT = Path(__file__).resolve().parents[4]
 
 
-def ansible(folder: Path, arguments: str) -> dict[str, Any]:
+def ansible(folder: Path, arguments: str, fails: bool = False) -> dict[str, Any]:
     """`ansible localhost -m gb10.serving.gb10_facts -a ...` with what Ansible itself needs in the search path."""
     programs = folder / "bin"
     programs.mkdir()
@@ -38,10 +38,10 @@ def ansible(folder: Path, arguments: str) -> dict[str, Any]:
         capture_output=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    head, arrow, body = done.stdout.partition(" => ")
-    assert (head, arrow) == ("localhost | SUCCESS", " => ")
-    return dict(json.loads(body))
+    assert done.returncode == (2 if fails else 0), done.stdout + done.stderr
+    _before, word, body = done.stdout.partition("localhost | FAILED! => " if fails else "localhost | SUCCESS => ")
+    assert word, done.stdout
+    return dict(json.JSONDecoder().raw_decode(body)[0])
 
 
 @pytest.mark.parametrize("relative", [False, True])
@@ -57,7 +57,23 @@ def test_a_captured_tree(tmp_path: Path, relative: bool) -> None:
     assert facts["docker"]["available"] is False and facts["missing"]["memory.total_bytes"]
 
 
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    facts = ansible(tmp_path, "sysroot=nowhere")["ansible_facts"]["gb10"]
-    assert facts["missing"]["sysroot"] == f"there is no folder {tmp_path / 'nowhere'}"
-    assert facts["fabric"]["hcas"] == []
+@pytest.mark.parametrize(("name", "seen"), [("nowhere", "there is no such directory"), ("file", "it is a file")])
+def test_what_cannot_be_a_captured_machine_is_refused(tmp_path: Path, name: str, seen: str) -> None:
+    (tmp_path / "file").write_text("")
+    result = ansible(tmp_path, f"sysroot={name}", fails=True)
+    assert str(tmp_path / name) in result["msg"] and f"Seen: {seen}. Expected: " in result["msg"]
+    assert "Next step: " in result["msg"] and "ansible_facts" not in result
+
+
+def test_an_empty_folder_is_an_answer_with_reasons(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    facts = ansible(tmp_path, "sysroot=empty")["ansible_facts"]["gb10"]
+    assert facts["fabric"]["hcas"] == [] and facts["missing"]["fabric.hcas"]
+    assert facts["live"] == [
+        "containers",
+        "docker",
+        "network.listening_tcp_ports",
+        "platform.python",
+        "platform.python_executable",
+        "storage",
+    ]

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.module_utils._inventory._build import inventory
 from ansible_collections.gb10.serving.plugins.module_utils._model_config import essentials, quantization
+from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.memory_configs import MORE
 
 GIB = 1024**3
 TOTAL = int(121.65 * GIB)
@@ -82,6 +84,7 @@ def _dense(
 
 _122B = {"num_experts": 256, "moe_intermediate_size": 1024, "shared_expert_intermediate_size": 1024}
 CONFIGS: dict[str, dict[str, Any]] = {
+    **MORE,
     "qwen3.5-27b": _qwen35(64, 5120, 24, 4, 48, intermediate_size=17408),
     "qwen3.5-35b": _qwen35(
         40, 2048, 16, 2, 32, num_experts=256, moe_intermediate_size=512, shared_expert_intermediate_size=512
@@ -132,7 +135,18 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "llama-8b": _dense("llama", 32, 4096, 32, 8, 128, 14336, 128256, 131072),
     "llama-70b-fp8": _dense("llama", 80, 8192, 64, 8, 128, 28672, 128256, 131072, quantization_config=FP8),
     "minimax-m2": _dense(
-        "minimax_m2", 62, 3072, 48, 8, 128, 1536, 200064, 196608, num_local_experts=256, quantization_config=FP8
+        "minimax_m2",
+        62,
+        3072,
+        48,
+        8,
+        128,
+        1536,
+        200064,
+        196608,
+        architectures=["MiniMaxM2ForCausalLM"],
+        num_local_experts=256,
+        quantization_config=FP8,
     ),
     "glm-4.6-fp8": _dense(
         "glm4_moe",
@@ -246,7 +260,13 @@ def model(name: str, weights_gib: float | None = None, **changes: Any) -> dict[s
     """A model as model_info gives it: config only, or with so many GiB of expert weights in its headers."""
     config = {**CONFIGS[name], **changes}
     numbers, problems = essentials(config)
-    by_class = {} if weights_gib is None else {"experts": int(weights_gib * GIB)}
+    by_class: dict[str, int]
+    reason = source = None
+    if weights_gib is None:
+        by_class, reason = inventory(config)
+        source = "config.json" if by_class else None
+    else:
+        by_class, source = {"experts": int(weights_gib * GIB)}, "safetensors headers"
     return {
         "path": f"/models/{name}",
         "exists": True,
@@ -256,7 +276,7 @@ def model(name: str, weights_gib: float | None = None, **changes: Any) -> dict[s
         "model_type": config["model_type"],
         "quantization": quantization(config),
         "config": numbers,
-        "tensors": {"by_class": by_class},
+        "tensors": {"by_class": by_class, "source": source, "reason": reason},
         "digest": name,
     }
 

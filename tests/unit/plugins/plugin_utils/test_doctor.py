@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _doctor_fabric, _doctor_table
+from ansible_collections.gb10.serving.plugins.plugin_utils import _doctor_table
 from ansible_collections.gb10.serving.plugins.plugin_utils._doctor import (
     Node,
     Report,
@@ -145,6 +145,22 @@ def row(report: Report, host: str, what: str) -> Row:
     return found[0]
 
 
+def test_addresses_that_were_not_read_are_not_judged() -> None:
+    nodes = pair()
+    for hca in nodes[1].facts["fabric"]["hcas"]:
+        hca.update(ipv4=None, addresses=[], ipv4_known=False)
+    found = row(examine(nodes, SETTINGS), "fabric", "addresses unknown")
+    assert (found.verdict, "run the probe" in found.remedy.lower()) == ("unmeasured", True)
+    assert "netplan" not in found.remedy
+
+
+def test_a_port_of_which_most_was_not_read_is_not_called_fine() -> None:
+    nodes = pair()
+    for hca in nodes[1].facts["fabric"]["hcas"]:
+        hca.update(pcie=None, gid_known=False)
+    assert "not read: PCIe link, GID table" in row(examine(nodes, SETTINGS), "b", "QSFP port 0").seen
+
+
 def test_a_sound_pair_is_ok_once_it_is_measured() -> None:
     report = examine(pair(), SETTINGS, measured())
     assert {item.verdict for item in report.rows} <= {"ok", "info", "unmeasured"}
@@ -212,7 +228,7 @@ def test_without_a_measurement_nothing_about_speed_is_called_good() -> None:
         ),
         ("GPU memory", {"gpu__processes": [{"pid": 7, "name": "Xorg", "used_bytes": GIB // 2}]}, "ok", "less than", ""),
         ("GPU memory", {"gpu__processes": None}, "unmeasured", "could not be read", ""),
-        ("MTU of enp1s0f0np0", {"fabric__hcas__0__netdev_mtu": 1500}, "warning", "1500", "mtu: 9000"),
+        ("MTU of enp1s0f0np0", {"fabric__hcas__0__netdev_mtu": 1500}, "info", "1500; see 'mtu differs'", ""),
         ("MTU of enp1s0f0np0", {"fabric__hcas__0__netdev_mtu": None}, "unmeasured", "could not be read", ""),
         (
             "GID of rocep1s0f0",
@@ -233,7 +249,7 @@ def test_without_a_measurement_nothing_about_speed_is_called_good() -> None:
             "QSFP port 0",
             {"fabric__ports__0__verdict": "twin-down", "fabric__ports__0__findings": ["twin-down", "pcie-degraded"]},
             "warning",
-            "one of its two interfaces is down; a PCIe link has fewer than 4 lanes (200 Gb/s)",
+            "one of its two interfaces is down; a PCIe link is slower than Gen5 x4 (200 Gb/s)",
             "",
         ),
         (
@@ -328,10 +344,16 @@ def test_nodes_are_compared(what: str, changes: dict[str, Any], verdict: str) ->
             "no common subnet",
             "error",
             "10.9.0.2/24",
-            "netplan",
+            "b the netplan file that configures enp1s0f0np0",
         ),
         ({"fabric__hcas__1__ipv4": None}, "one rail", "warning", "only one rail, 192.168.200.0/24", "second subnet"),
-        ({"fabric__hcas__0__netdev_mtu": 1500}, "mtu differs", "warning", "enp1s0f0np0 has 1500", "Set MTU 9000"),
+        (
+            {"fabric__hcas__0__netdev_mtu": 1500},
+            "mtu differs",
+            "warning",
+            "enp1s0f0np0 has 1500",
+            "Set MTU 9000, on b in",
+        ),
         ({"fabric__hcas__0__ipv4": "192.168.200.11/24"}, "duplicate address", "error", "192.168.200.11", "another"),
     ],
 )
@@ -343,10 +365,137 @@ def test_problems_of_the_pairing_are_rows(
     assert seen in found.seen and "Expected" not in found.seen and found.expected and remedy in found.remedy
 
 
-@pytest.mark.parametrize("text", ["Something odd happened", "Seen this. Expected that"])
-def test_a_message_of_another_shape_keeps_its_words(text: str) -> None:
-    seen, expected, remedy = _doctor_fabric.split(text)
-    assert seen and remedy == "" and expected in text
+OFF = {"state": "DOWN", "netdev_up": False, "netdev_enabled": False}
+
+
+def without_link(number: int, verdict: str, *devices: int, **state: Any) -> dict[str, Any]:
+    """A machine on whose cabled port these devices carry nothing."""
+    found = facts(number, fabric__ports__0__verdict=verdict, fabric__ports__0__findings=[verdict])
+    found["fabric"]["ports"][0]["remedy"] = "Do something to the port."
+    for device in devices:
+        found["fabric"]["hcas"][device].update(state)
+    return found
+
+
+def wrong(report: Report) -> dict[tuple[str, str], Row]:
+    return {(item.host, item.what): item for item in report.rows if item.verdict in ("warning", "error")}
+
+
+def test_one_interface_that_is_set_down_is_one_cause_with_its_name() -> None:
+    found = wrong(examine([Node("a", facts(1)), Node("b", without_link(2, "twin-down", 1, **OFF))], SETTINGS))
+    assert set(found) == {("b", "QSFP port 0"), ("fabric", "one rail")}
+    assert "enP2p1s0f0np0 is set down" in found["b", "QSFP port 0"].seen
+    assert "enP2p1s0f0np0 (192.168.201.12/24) is set down" in found["fabric", "one rail"].seen
+    assert found["fabric", "one rail"].remedy.startswith("On b, 'sudo ip link set dev enP2p1s0f0np0 up'")
+
+
+def test_a_port_that_is_set_down_is_one_fault_and_the_unused_one_is_none() -> None:
+    dark = Node("b", without_link(2, "set-down", 0, 1, **OFF))
+    # the other end of the cable loses its carrier with it
+    other = without_link(1, "no-link", 0, 1, state="DOWN", netdev_up=False, netdev_enabled=True)
+    found = wrong(examine([Node("a", facts(1)), dark], SETTINGS))
+    assert set(found) == {("b", "QSFP port 0"), ("fabric", "no fabric link")}
+    assert "cable" not in found["fabric", "no fabric link"].remedy
+    found = wrong(examine([Node("a", other), dark], SETTINGS))
+    assert "on b, 'sudo ip link set dev enp1s0f0np0 up'" in found["a", "QSFP port 0"].remedy
+    assert ("a", "QSFP port 1") not in found and ("b", "QSFP port 1") not in found
+
+
+def test_without_any_cable_one_port_is_the_error() -> None:
+    bare = without_link(2, "no-link", 0, 1, state="DOWN", ipv4=None)
+    report = examine([Node("a", facts(1)), Node("b", bare)], SETTINGS)
+    assert [row(report, "b", f"QSFP port {port}").verdict for port in (0, 1)] == ["error", "info"]
+
+
+def test_an_mtu_that_is_too_small_is_one_row_with_a_remedy() -> None:
+    finding = {"code": "mtu", "level": "error", "rail": 0, "where": "b", "seen": "x.", "expected": "y.", "remedy": "z."}
+    nodes = pair(fabric__hcas__0__netdev_mtu=1500)
+    report = examine(nodes, SETTINGS, measured(paths=[finding]))
+    assert set(wrong(report)) == {("fabric", "rail 0 mtu")}
+    assert row(report, "b", "MTU of enp1s0f0np0").seen == "1500; see 'rail 0 mtu' of the fabric"
+    assert set(wrong(examine(nodes, SETTINGS, measured()))) == {("fabric", "mtu differs")}
+    both = [Node(host, facts(n, fabric__hcas__0__netdev_mtu=1500)) for n, host in ((1, "a"), (2, "b"))]
+    small = wrong(examine(both, SETTINGS, measured()))["a", "MTU of enp1s0f0np0"]
+    assert "in the netplan file that configures enp1s0f0np0" in small.remedy
+    large = row(examine(pair(), Settings(mtu=1500)), "b", "MTU of enp1s0f0np0")
+    assert (large.expected, large.verdict) == ("MTU 1500 at least", "ok")
+
+
+@pytest.mark.parametrize(("gate", "verdict"), [("fail", "error"), ("warn", "warning"), ("off", "warning")])
+def test_what_the_gate_makes_of_errors_of_the_fabric(gate: str, verdict: str) -> None:
+    finding = {
+        "code": "no path",
+        "level": "error",
+        "rail": 0,
+        "where": "b",
+        "seen": "x",
+        "expected": "y",
+        "remedy": "z",
+    }
+    report = examine(pair(), Settings(gate=gate), measured(paths=[finding], fabric={"entries": [slow()]}))
+    assert (row(report, "fabric", "rail 0 no path").verdict, row(report, "fabric", "rail 0").verdict) == (verdict,) * 2
+    assert report.verdict == verdict
+    # without a rail a deploy stops, whatever the gate
+    apart = pair(fabric__hcas__0__ipv4="10.9.0.2/24", fabric__hcas__1__ipv4="10.8.0.2/24")
+    assert examine(apart, Settings(gate=gate)).verdict == "error"
+
+
+def test_a_gate_that_is_off_is_the_reason() -> None:
+    report = examine(pair(), Settings(gate="off"))
+    assert "gb10_fabric_gate is off" in row(report, "fabric", "paths").seen
+    assert "gb10_fabric_gate is off" in row(report, "fabric", "bandwidth").seen
+
+
+def test_a_value_that_the_test_does_not_take_is_an_error() -> None:
+    refused = {"refused": ["gb10_fabric_seconds is 1"], "failed": True}
+    found = row(examine(pair(), Settings(gate="warn"), refused), "fabric", "settings")
+    assert (found.verdict, found.seen) == ("error", "gb10_fabric_seconds is 1.")
+
+
+def test_ports_show_what_was_measured_on_their_rails() -> None:
+    good = row(examine(pair(), SETTINGS, measured()), "a", "QSFP port 0")
+    assert (good.verdict, "98.0 to 98.0 Gb/s were measured" in good.seen) == ("ok", True)
+    figures = [slow(), entry("b", "a", [0]), entry("a", "b", [1]), entry("b", "a", [1])]
+    bad = row(examine(pair(), SETTINGS, measured(fabric={"entries": figures})), "b", "QSFP port 0")
+    assert (bad.verdict, "13.0 to 98.0 Gb/s" in bad.seen, bad.remedy) == ("info", True, "")
+    none = row(examine(pair(), SETTINGS), "a", "QSFP port 0")
+    assert (none.verdict, none.remedy) == ("unmeasured", "The rows of the fabric say why.")
+
+
+def test_a_run_that_is_limited_to_one_node_says_so() -> None:
+    report = examine([Node("a", facts(1))], Settings(total=2))
+    rails = row(report, "fabric", "rails")
+    assert (rails.seen, rails.verdict) == ("limited to 1 of 2 nodes", "info") and "--limit" in rails.remedy
+    assert "--limit" in row(report, "a", "QSFP port 0").remedy
+    alone = row(examine([Node("a", facts(1))], Settings(total=1)), "a", "QSFP port 0")
+    assert alone.remedy == "Speed is measured between nodes."
+
+
+def test_what_was_not_measured_both_ways_is_said_once() -> None:
+    figures = [
+        entry(*way, [0], None, **{"class": "unmeasured", "level": "warning"}) for way in (("a", "b"), ("b", "a"))
+    ]
+    found = row(examine(pair(), SETTINGS, measured(fabric={"entries": figures})), "fabric", "rail 0")
+    assert found.seen == "a to b and back: unmeasured"
+
+
+def test_figures_and_counts_are_numbers_too() -> None:
+    found = examine(pair(), SETTINGS, measured()).as_dict()
+    assert sum(found["counts"].values()) == len(found["rows"])
+    assert (
+        found["summary"].endswith(f"({len(found['rows'])} rows)")
+        and f"{found['counts']['info']} info" in found["summary"]
+    )
+    assert found["bandwidth"][0] == {
+        "source": "a",
+        "target": "b",
+        "rails": [0],
+        "gbps": 98.0,
+        "expected_gbps": 98.3,
+        "method": None,
+        "class": "good",
+        "measured_at": "2026-11-30 12:00:00 UTC",
+    }
 
 
 def slow(**changes: Any) -> dict[str, Any]:
@@ -395,6 +544,14 @@ def test_why_nothing_was_measured(failed: bool, verdict: str) -> None:
     report = examine(pair(), SETTINGS, {"failed": failed, "reason": "ranks run", "paths": None})
     found = row(report, "fabric", "bandwidth")
     assert (found.verdict, found.seen, bool(found.remedy)) == (verdict, "ranks run", failed)
+    # in the words that a measured rail gets
+    assert found.expected == "about 98.3 Gb/s a rail"
+    for settings, expected in (
+        (Settings(rdma=False), "nothing to compare it with"),
+        (Settings(rdma=False, expected_gbps=40), "about 40.0 Gb/s a rail"),
+    ):
+        report = examine(pair(), settings, {"reason": "ranks run"})
+        assert row(report, "fabric", "bandwidth").expected == expected
 
 
 def test_one_node_is_not_told_about_missing_others_or_cables() -> None:

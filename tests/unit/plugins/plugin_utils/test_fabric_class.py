@@ -19,7 +19,13 @@ RAIL = fabric.expected_bits(X4)
     ("hca", "expected"),
     [
         (X4, 98.3),
-        ({"rate_gbps": 200, "pcie": {"speed": "32.0 GT/s PCIe", "width": 2}}, 49.2),
+        # a PCIe link that came up slow is a fault and lowers nothing
+        ({"rate_gbps": 200, "pcie": {"speed": "32.0 GT/s PCIe", "width": 2}}, 98.3),
+        ({"rate_gbps": 200, "pcie": {"speed": "2.5 GT/s PCIe", "width": 4}}, 98.3),
+        # another NIC with a wider link
+        ({"rate_gbps": 200, "pcie": {"speed": "16.0 GT/s PCIe", "width": 16}}, 196.0),
+        # nothing is known of the PCIe link: that of a GB10 is taken
+        ({"rate_gbps": 200, "pcie": None}, 98.3),
         ({"rate_gbps": 100, "pcie": {"speed": "32.0 GT/s PCIe", "width": "4"}}, 98.0),
         ({"rate_gbps": 40, "pcie": {}}, 39.2),
         ({"rate_gbps": None, "pcie": {"speed": "32.0 GT/s PCIe", "width": "4"}}, 98.3),
@@ -139,9 +145,84 @@ def test_a_degraded_rail_is_named_once_with_rate_expectation_and_remedy() -> Non
 
 
 def test_the_slower_end_sets_what_is_expected() -> None:
-    x2 = fabric.expected_bits({"rate_gbps": 200, "pcie": {"speed": "32.0 GT/s PCIe", "width": "2"}})
-    entries = fabric.judge(full(a1=49.0, b1=49.0, a01=147, b01=147), {**EXPECTED, ("b", 1): x2}, True)
+    slow = fabric.expected_bits({**X4, "rate_gbps": 40})
+    entries = fabric.judge(full(a1=39.0, b1=39.0, a01=137, b01=137), {**EXPECTED, ("b", 1): slow}, True)
     assert [item["class"] for item in entries] == ["good"] * 6
+
+
+def hca(rail: int, **more: Any) -> dict[str, Any]:
+    """The device of a rail: rails 0 and 1 are one port's, 2 and 3 the other's; even ones are in PCI domain 0."""
+    pci = f"{rail % 2 * 2:04x}:01:00.{rail // 2}"
+    return {"rate_gbps": 200, "pci": pci, "chip": "c", "port": rail // 2, "pcie": X4["pcie"], **more}
+
+
+def classes(rates: dict[tuple[int, ...], float], **more: Any) -> dict[tuple[int, ...], str]:
+    """The classes of rates between two equal nodes, by their rails."""
+    keys = [(host, rail) for host in "ab" for rail in {rail for rails in rates for rail in rails}]
+    expected = {key: fabric.expected_bits(hca(key[1], **more)) for key in keys}
+    places = {key: fabric.place(hca(key[1], **more)) for key in keys}
+    ways = (("a", "b"), ("b", "a"))
+    figures = [figure(one, two, list(rails), rate * G) for one, two in ways for rails, rate in rates.items()]
+    entries = fabric.judge(figures, expected, True, (), places)
+    found = {tuple(item["rails"]): item["class"] for item in entries}
+    assert all(item["class"] == found[tuple(item["rails"])] for item in entries)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rates", "more"),
+    [
+        ({(0,): 92.57, (1,): 97.28, (0, 1): 189.85}, {}),
+        # both functions of a port share its 100 Gb/s
+        ({(0,): 98, (1,): 98, (0, 1): 98}, {"rate_gbps": 100}),
+        # a second cable adds nothing: two functions share each PCIe link
+        ({(0,): 98, (1,): 98, (2,): 98, (3,): 98, (0, 1, 2, 3): 196}, {}),
+        ({(0,): 98, (2,): 98, (0, 2): 98}, {}),
+        ({(0,): 98, (1,): 98, (0, 1): 196}, {"pcie": None}),
+        ({(0, 1): 196}, {"pci": None, "port": None}),
+    ],
+)
+def test_what_rails_share_limits_them_together(rates: dict[tuple[int, ...], float], more: dict[str, Any]) -> None:
+    assert set(classes(rates, **more).values()) == {"good"}
+
+
+@pytest.mark.parametrize(
+    ("rates", "more", "wanted"),
+    [
+        ({(0,): 98, (0, 1): 98}, {}, {(0,): "good", (0, 1): "half"}),
+        ({(0, 1, 2, 3): 98}, {}, {(0, 1, 2, 3): "half"}),
+        ({(0, 1): 49}, {"rate_gbps": 100}, {(0, 1): "half"}),
+        ({(0,): 49, (0, 1): 147}, {"pcie": {"speed": "32.0 GT/s PCIe", "width": 2}}, {(0,): "below", (0, 1): "below"}),
+    ],
+)
+def test_less_than_what_they_share_is_still_found(
+    rates: dict[tuple[int, ...], float], more: dict[str, Any], wanted: dict[tuple[int, ...], str]
+) -> None:
+    assert classes(rates, **more) == wanted
+
+
+@pytest.mark.parametrize(
+    ("alone", "joint"),
+    [
+        ([98.304], 98.304),
+        ([98.304] * 2, 196.608),
+        ([98.304] * 4, 196.608),
+        ([98] * 2, 98),
+        ([98] * 4, 196),
+        ([98, None], None),
+    ],
+)
+def test_where_nobody_says_what_is_shared_rails_are_those_of_a_spark(
+    alone: list[float | None], joint: float | None
+) -> None:
+    expected = {
+        (host, rail): None if bits is None else round(bits * G) for host in "ab" for rail, bits in enumerate(alone)
+    }
+    (entry,) = fabric.judge([figure("a", "b", list(range(len(alone))), 98 * G)], expected, True)
+    assert entry["expected_bits_per_second"] == (None if joint is None else round(joint * G))
+    # where rails share nothing they carry together what they carry alone
+    (entry,) = fabric.judge([figure("a", "b", list(range(len(alone))), 98 * G)], expected, True, (), {})
+    assert joint is None or entry["expected_bits_per_second"] == round(sum(bits or 0 for bits in alone) * G)
 
 
 def test_half_of_the_pair_is_found_though_each_rail_is_good() -> None:
@@ -165,3 +246,23 @@ def test_a_rate_that_fell_since_the_last_time_is_a_warning() -> None:
     assert (found.code, found.level) == ("changed", "warning")
     assert "9.0 Gb/s, before 20.0 Gb/s" in str(found)
     assert fabric.findings(fabric.judge(now, {}, False, now)) == []
+
+
+def test_a_slow_link_that_only_tcp_has_measured_has_possible_causes_only() -> None:
+    by_tcp = fabric.rate_one(13 * G, RAIL, method="sockets", reverse=13 * G)
+    assert (by_tcp.code, by_tcp.level) == ("degraded", "error")
+    assert "Possible: other load" in by_tcp.cause and by_tcp.remedy.startswith("install perftest on both nodes")
+    by_rdma = fabric.rate_one(13 * G, RAIL, method="rdma", reverse=13 * G)
+    assert "Possible" not in by_rdma.cause and "perftest" not in by_rdma.remedy
+
+
+def test_what_was_not_measured_is_said_once_and_sentences_end() -> None:
+    errors = {"sockets": "no time was left of the 10 s for this pair"}
+    entries = fabric.judge(
+        [figure(way[0], way[1], [0], None, method=None, errors=errors) for way in ("ab", "ba")], {}, True
+    )
+    (found,) = fabric.findings(entries)
+    assert "rail 0, both ways: unmeasured. Cause: no time was left of the 10 s for this pair. Expected: " in str(found)
+    assert fabric.worded("unmeasured / unmeasured", "unmeasured") == "unmeasured"
+    assert fabric.worded("1.0 Gb/s / unmeasured", "unmeasured") == "1.0 Gb/s / unmeasured, unmeasured"
+    assert fabric.worded("unmeasured", "no path") == "unmeasured, no path"

@@ -75,7 +75,7 @@ CASES: dict[str, tuple[list[Any], list[Any], list[tuple[str, str, int]], list[st
         [("b", 1, {**DOWN, "enabled": False})],
         [("a", 1, SILENT), ("b", 1, dict.fromkeys(SILENT))],
         [("down", "error", 1)],
-        ["b: rail 1", "enP2p1s0f0np0 is set down", "ip link set enP2p1s0f0np0 up"],
+        ["b: rail 1", "enP2p1s0f0np0 is set down", "ip link set dev enP2p1s0f0np0 up"],
     ),
     "no link": ([("b", 1, DOWN)], [], [("down", "error", 1)], ["b: rail 1", "no link", "cable"]),
     "interface gone": ([("a", 0, {"exists": False})], [], [("missing", "error", 0)], ["a: rail 0", "mlx5"]),

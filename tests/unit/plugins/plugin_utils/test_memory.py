@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory import plan
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import Model
 from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.memory_models import (
     CONFIGS,
     GIB,
@@ -59,13 +60,15 @@ def test_what_failed_is_refused_for_its_weights(name: str, count: int) -> None:
 def test_the_122b_over_two_nodes() -> None:
     answer = plan(nodes(2), model("qwen3.5-122b-fp8"), {}, VLLM)
     rank = answer["ranks"][0]
-    assert rank["weights_bytes"] / GIB == pytest.approx(58.5, abs=0.05)
+    assert rank["weights_bytes"] / GIB == pytest.approx(57.9, abs=0.1)
     assert (answer["verdict"], answer["tp"], answer["context_length"]) == ("fits", 2, 262144)
-    assert answer["gpu_memory_utilization"] == 0.83
-    assert answer["kv_cache_bytes"] == 37 * GIB
+    assert answer["gpu_memory_utilization"] == 0.825
+    assert answer["kv_cache_bytes"] == pytest.approx(38 * GIB, abs=GIB / 2)
+    assert answer["max_concurrency_estimate"] == pytest.approx(12, abs=0.3)
     assert answer["basis"] == "measured on spark-a"
     assert answer["weights_source"] == "config.json"
-    assert answer["remedies"] == answer["reasons"] == []
+    assert answer["remedies"] == answer["reasons"] == answer["changes"] == answer["notes"] == []
+    assert [(c["tp"], c["pp"], c["verdict"], c["reason"]) for c in answer["candidates"]] == [(2, 1, "fits", "taken")]
 
 
 def test_the_122b_on_one_node_says_what_would_help() -> None:
@@ -148,7 +151,7 @@ TIGHT: list[tuple[float, dict[str, Any], str, dict[str, Any]]] = [
     (
         109.0,
         {"context_length": 131072, "max_num_batched_tokens": 65536, "kv_cache_bytes": 95 * GIB},
-        "Lower kv_cache_bytes to at most",
+        "Lower gb10_plan_kv_cache_gib to at most",
         {"kv_cache_bytes": None},
     ),
 ]
@@ -167,22 +170,34 @@ def test_a_refusal_names_changes_that_work(
 
 
 def test_the_proposed_context_is_the_longest() -> None:
-    answer = plan(nodes(1), model("llama-8b", 85.0), {}, VLLM)
+    def at(length: int) -> dict[str, Any]:
+        return plan(nodes(1), model("llama-8b", 85.0), {"context_length": length, "max_num_seqs": 256}, VLLM)
+
+    answer = at(131072)
     assert answer["verdict"] == "refused"
-    (remedy,) = [r for r in answer["remedies"] if r.startswith("Set the context length to")]
-    length = int(remedy.split(" to ")[1].split(":")[0])
-    assert length % 1024 == 0
-    verdicts = [
-        plan(nodes(1), model("llama-8b", 85.0), {"context_length": n}, VLLM)["verdict"] for n in (length, length + 1024)
+    lengths = [
+        c["settings"]["gb10_plan_context_length"] for c in answer["changes"] if "context length to" in c["change"]
     ]
-    assert verdicts == ["borderline", "refused"]
+    assert [at(length)["verdict"] for length in lengths] == ["fits", "borderline"]
+    assert [at(length + 1024)["verdict"] for length in lengths] == ["borderline", "refused"]
+    assert all(length % 1024 == 0 for length in lengths)
+
+
+def test_a_context_that_nobody_asked_for_is_the_longest_that_fits() -> None:
+    wishes = {"max_num_seqs": 256}
+    answer = plan(nodes(1), model("llama-8b", 85.0), wishes, VLLM)
+    length = answer["context_length"]
+    assert (answer["verdict"], length % 1024) == ("fits", 0)
+    assert f"The model allows a context of 131072 tokens; {length} is the longest that fits" in answer["notes"][0]
+    longer = plan(nodes(1), model("llama-8b", 85.0), {**wishes, "context_length": length + 1024}, VLLM)
+    assert longer["verdict"] == "borderline"
 
 
 def test_fewer_batched_tokens_are_proposed_when_they_suffice() -> None:
     wishes = {"max_num_batched_tokens": 65536, "context_length": 8192}
     answer = plan(nodes(1), model("qwen3.5-122b", 75.0), wishes, VLLM)
     assert answer["verdict"] == "refused"
-    assert any(r.startswith("Set max_num_batched_tokens to 2048") for r in answer["remedies"])
+    assert any(r.startswith("Set gb10_plan_max_num_batched_tokens to 2048") for r in answer["remedies"])
     wishes["max_num_batched_tokens"] = 2048
     assert plan(nodes(1), model("qwen3.5-122b", 75.0), wishes, VLLM)["verdict"] == "fits"
 
@@ -198,20 +213,31 @@ def test_less_than_the_noise_is_borderline() -> None:
 # nodes, model, wishes -> words of the refusal
 REFUSED: list[tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any], str]] = [
     ([], model("llama-8b"), {}, "No node is given"),
-    (nodes(2), model("llama-8b"), {"tensor_parallel": 4}, "needs 4 nodes"),
-    (nodes(3), model("llama-8b"), {}, "attention heads (32) must be divisible by tensor parallel size (3)"),
+    (nodes(2), model("llama-8b"), {"tensor_parallel": 4}, "gb10_plan_tp is 4, which needs 4 nodes"),
+    (nodes(3), model("llama-8b"), {"tensor_parallel": 3}, "(32) must be divisible by tensor parallel size (3)"),
+    (nodes(1), model("llama-8b"), {"tensor_parallel": 0}, "gb10_plan_tp is 0; expected a whole number from 1 on"),
+    (nodes(1), model("llama-8b"), {"gpu_memory_utilization": 1.5}, "gb10_plan_gpu_memory_utilization is 1.5"),
+    (nodes(1), model("llama-8b"), {"mem_fraction_static": 0.8}, "which vLLM does not know"),
+    (
+        nodes(1),
+        model("llama-8b"),
+        {"max_num_seqs": 99, "max_num_batched_tokens": 64},
+        "greater than or equal to max_num_seqs",
+    ),
+    (nodes(1), model("llama-8b"), {"dtype": "int4"}, "gb10_plan_dtype is 'int4'"),
+    (nodes(1), model("llama-8b"), {"reserve_bytes": -1}, "gb10_plan_reserve_gib is -1"),
     (nodes(1), model("llama-8b"), {"context_length": 200000}, "User-specified max_model_len (200000)"),
     ([{"host": "a", "total_bytes": 0, "available_bytes": 1}], model("llama-8b"), {}, "total_bytes is 0"),
     ([{"host": "a", "total_bytes": 5, "available_bytes": 9}], model("llama-8b"), {}, "is more than total_bytes"),
-    (nodes(1), model("gpt-oss-20b"), {}, "needs the safetensors headers"),
+    (nodes(1), model("llama-8b", model_type="unheard_of"), {}, "needs the safetensors headers"),
     (nodes(1), {**model("gpt-oss-20b", 10), "problems": ["x is truncated."]}, {}, "x is truncated"),
-    (nodes(1), model("llama-8b", index_topk=2048), {}, "sparse attention with an indexer"),
+    (nodes(1), model("llama-8b", 15, layer_types=["odd_attention"] * 32), {}, "odd_attention"),
     (nodes(1), model("llama-8b", 15, num_hidden_layers=None), {}, "num_hidden_layers"),
     (nodes(1), model("llama-8b", 15, num_attention_heads=0), {}, "num_attention_heads is 0"),
     (nodes(1), model("llama-8b", 15, head_dim=1.5), {}, "head_dim is 1.5"),
     (nodes(1), model("llama-8b", 15, layer_types=["full_attention"]), {}, "layer_types names 1 layers"),
     (nodes(1), {"exists": False, "problems": ["/m does not exist."], "config": {}}, {}, "/m does not exist"),
-    (nodes(1), {}, {}, "config.json is not known"),
+    (nodes(1), {}, {}, "gives no usable num_hidden_layers"),
 ]
 
 
@@ -266,3 +292,19 @@ def test_the_other_engine_takes_its_share_of_what_is_free() -> None:
     used = rank["weights_bytes"] + rank["kv_bytes"] + rank["state_bytes"]
     assert 0 <= used / rank["available_bytes"] - answer["mem_fraction_static"] < 0.005
     assert answer["kv_tokens_estimate"] == rank["kv_bytes"] // answer["kv_bytes_per_token"]
+
+
+@pytest.mark.parametrize(
+    ("own", "wish", "factor"),
+    [("bfloat16", "auto", 1), ("bfloat16", "float32", 2), ("bfloat16", "float16", 1), ("float32", "auto", 0.5),
+     ("float32", "float32", 1)],
+)  # fmt: skip
+def test_the_dtype_of_weights_that_are_not_quantised(own: str, wish: str, factor: float) -> None:
+    seen = Model({"dtype": own}, {"attention": 1000}, "config.json", None)
+    assert seen.loaded_as(wish).by_class == {"attention": 1000 * factor}
+    assert seen.loaded_as(wish).dtype_bytes == (4 if wish == "float32" else 2)
+
+
+def test_a_quantised_model_keeps_its_matrices_whatever_the_dtype() -> None:
+    seen = Model({"dtype": "bfloat16"}, {"attention": 1000}, "config.json", {"method": "fp8"})
+    assert seen.loaded_as("float16").by_class == {"attention": 1000}

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import Engine, Model, Wishes
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_weights import tp_problems, weight_terms
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_overhead import absorbed_bytes, overhead_terms
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_padding import expert_factor
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_stages import layers_of_stages
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_weights import (
+    kv_share,
+    tp_problems,
+    weight_terms,
+)
 from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.memory_models import GIB, model
 
 
@@ -18,8 +25,6 @@ def weights(of: Model, tp: int, **wishes: Any) -> dict[str, int]:
 
 # From config.json alone -> GiB of a rank at tp 1, 2, 4, 8 (None: not a size this model accepts)
 RANKS: list[tuple[str, tuple[float, float, float, float]]] = [
-    ("qwen3.5-122b-fp8", (116.1, 58.5, 29.7, 15.3)),
-    ("qwen3.5-397b-fp8", (372.1, 186.6, 93.9, 47.5)),
     ("qwen3-235b-fp8", (220.2, 110.1, 55.1, 27.7)),
     ("minimax-m2", (214.2, 107.2, 53.6, 26.9)),
     ("glm-4.6-fp8", (330.2, 165.1, 82.6, 41.4)),
@@ -50,7 +55,11 @@ CLASSES = {
     "embeddings": 512,
     "lm_head": 512,
     "vision": 400,
+    "vision_replicated": 30,
     "mtp": 200,
+    "mtp.experts": 400,
+    "mtp.replicated": 40,
+    "unused": 9,
     "linear_attention": 800,
     "other": 7,
 }
@@ -69,7 +78,8 @@ def test_each_class_is_split_or_copied_by_its_rule() -> None:
         "norms_router": 50,
         "embeddings": 128,
         "lm_head": 128,
-        "vision": 400,
+        "vision": 100,
+        "vision_replicated": 30,
         "linear_attention": 200,
         "other": 7,
     }
@@ -79,8 +89,11 @@ def test_each_class_is_split_or_copied_by_its_rule() -> None:
     ("wishes", "config", "name", "expected"),
     [
         ({"speculative_tokens": 1}, {}, "mtp", 50),
+        ({"speculative_tokens": 1}, {}, "mtp.experts", 100),
+        ({"speculative_tokens": 1}, {}, "mtp.replicated", 40),
         ({"language_model_only": True}, {}, "vision", None),
-        ({"vision_sharded": True}, {}, "vision", 100),
+        ({"language_model_only": True}, {}, "vision_replicated", None),
+        ({"vision_sharded": False}, {}, "vision", 400),
         ({}, {"tie_word_embeddings": True}, "lm_head", None),
         ({}, {"vocab_size": 500}, "embeddings", 132),
     ],
@@ -139,6 +152,129 @@ def test_the_usual_sizes_are_accepted(name: str) -> None:
 
 
 def test_a_quantised_latent_projection_is_kept_a_second_time() -> None:
-    quantised = weights(Model.of(model("deepseek-v3")), 8)["mla_absorbed"]
-    assert quantised == 2 * (128 // 8) * (128 + 128) * 512 * 61
-    assert "mla_absorbed" not in weights(Model.of(model("glm-4.7-flash")), 4)
+    def copies(name: str, tp: int) -> list[int]:
+        terms = overhead_terms(Model.of(model(name)), tp, Wishes())
+        return [term.bytes for term in terms if term.name == "mla_absorbed"]
+
+    assert copies("deepseek-v3", 8) == [2 * (128 // 8) * (128 + 128) * 512 * 61]
+    assert copies("glm-4.7-flash", 4) == []
+
+
+def test_the_copy_depends_on_the_format_of_the_projection_itself() -> None:
+    sizes = {"qk_nope_head_dim": 128, "v_head_dim": 128, "kv_lora_rank": 512}
+    config = {"mla": sizes, "num_attention_heads": 64, "num_hidden_layers": 10}
+    for latent, expected in ((True, 2 * 32 * 256 * 512 * 10), (False, 0)):
+        quantization = {"method": "modelopt", "latent": latent}
+        assert absorbed_bytes(Model(config, {}, "config.json", quantization), 2) == expected
+
+
+def test_layers_with_their_own_key_heads_are_shared_by_their_own_number() -> None:
+    cache = [
+        {"of": "model", "kind": "full", "layers": 1, "kv_heads": 2, "head_dim": 512},
+        {"of": "model", "kind": "sliding", "layers": 2, "kv_heads": 8, "head_dim": 256},
+    ]
+    share, formula = kv_share({"cache": cache, "num_key_value_heads": 8}, 8)
+    assert share == pytest.approx((2048 / 2 + 2 * 4096 / 8) / (2048 + 2 * 4096))
+    assert "2, 8" in formula
+
+
+def test_expert_parallelism_gives_whole_experts_to_a_rank() -> None:
+    of = by_hand(num_experts=10)
+    found = {term.name: term.bytes for term in weight_terms(of, 4, Wishes(), ep=4)}
+    assert found["weights.experts"] == 240  # 3 of 10
+    assert found["weights.attention"] == 200
+
+
+PARTS: list[tuple[str, list[int]]] = [
+    ("embeddings", [512, 0, 0]),
+    ("lm_head", [0, 0, 512]),
+    ("vision", [400, 400, 400]),
+    ("experts", [178, 356, 267]),  # of nine layers 2, 4, 3
+    ("mlp", [100, 0, 0]),
+    ("linear_attention", [400, 400, 0]),
+    ("attention", [134, 267, 400]),  # of six layers 1, 2, 3
+    ("norms_router", [15, 20, 15]),
+]
+
+
+@pytest.mark.parametrize(("name", "expected"), PARTS)
+def test_a_stage_of_a_pipeline_has_the_layers_that_are_its_own(name: str, expected: list[int]) -> None:
+    cache = [{"of": "model", "kind": "linear", "layers": 4, "at": [0, 2, 3, 5]}]
+    config = {"num_hidden_layers": 10, "num_experts": 8, "dense_layers": 1, "cache": cache, "vocab_size": 512}
+    of = Model(config, {**CLASSES, "mlp": 100}, "safetensors headers", None)
+    stages = [{t.name: t.bytes for t in weight_terms(of, 1, Wishes(), pp=3, stage=n)} for n in range(3)]
+    assert [stage.get(f"weights.{name}", 0) for stage in stages] == expected
+
+
+def test_some_architectures_build_both_ends_on_every_stage() -> None:
+    of = Model({"architecture": "MixtralForCausalLM", "num_hidden_layers": 4}, CLASSES, "safetensors headers", None)
+    for stage in range(2):
+        found = {t.name: t.bytes for t in weight_terms(of, 1, Wishes(), pp=2, stage=stage)}
+        assert (found["weights.embeddings"], found["weights.lm_head"]) == (32768, 32768)
+
+
+def test_leftover_layers_go_to_the_stages_before_the_last() -> None:
+    assert layers_of_stages(10, 3) == [3, 4, 3]
+    assert layers_of_stages(61, 2) == [31, 30]
+    assert layers_of_stages(94, 4) == [23, 24, 24, 23]
+    assert layers_of_stages(7, 4) == [2, 2, 2, 1]
+
+
+FACTORS: list[tuple[dict[str, Any], dict[str, Any], int, float]] = [
+    ({"experts": "mxfp4"}, {"hidden_size": 2880, "moe_intermediate_size": 2880}, 8, 3072 * 384 / (2880 * 360)),
+    ({"experts": "mxfp4"}, {"hidden_size": 4096, "moe_intermediate_size": 2048}, 8, 1.0),
+    (
+        {"experts": "fp8_block", "block": [128, 128]},
+        {"hidden_size": 2048, "moe_intermediate_size": 768},
+        8,
+        (1 + 4 / 1024) / (1 + 4 / 16384),
+    ),
+    ({"experts": "fp8_block", "block": [128, 128]}, {"hidden_size": 2048, "moe_intermediate_size": 768}, 2, 1.0),
+    ({"experts": "fp8_channel"}, {"hidden_size": 4096, "moe_intermediate_size": 1536}, 4, 1 + 0.75 * 16 / (3 * 1536)),
+    (
+        {"experts": "int4", "bits": 4, "group": 128, "zeros": True, "method": "awq"},
+        {"hidden_size": 2048, "moe_intermediate_size": 768},
+        8,
+        (4 + 20 / 32) / (4 + 20 / 128),
+    ),
+    ({"experts": "nvfp4"}, {"hidden_size": 2048, "moe_intermediate_size": 768}, 8, 1.0),
+    ({"experts": None}, {}, 8, 1.0),
+]
+
+
+@pytest.mark.parametrize(("quantization", "config", "tp", "expected"), FACTORS)
+def test_experts_that_the_engine_pads(
+    quantization: dict[str, Any], config: dict[str, Any], tp: int, expected: float
+) -> None:
+    assert expert_factor(Model(config, {}, "config.json", quantization), tp).factor == pytest.approx(expected)
+
+
+CUTS: list[tuple[dict[str, Any], dict[str, Any], int, str]] = [
+    (
+        {"method": "fp8", "block": [128, 128], "experts": "fp8_block"},
+        {"moe_intermediate_size": 512, "shared_expert_intermediate_size": 512, "hidden_size": 2048},
+        8,
+        "input_size_per_partition = 64 is not divisible by weight quantization block_k = 128",
+    ),
+    (
+        {"method": "fp8", "block": [128, 128], "experts": "fp8_block"},
+        {"moe_intermediate_size": 432, "hidden_size": 2048},
+        3,
+        "gate's and up's weight = 144",
+    ),
+    (
+        {"method": "compressed-tensors", "group": 128, "experts": "int4"},
+        {"moe_intermediate_size": 768, "hidden_size": 2048},
+        4,
+        "tensor-parallel partition (192) to be divisible by group_size (128)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("quantization", "config", "tp", "words"), CUTS)
+def test_shards_that_cut_scales_are_refused(
+    quantization: dict[str, Any], config: dict[str, Any], tp: int, words: str
+) -> None:
+    engine = Engine.of({"name": "vllm", "version": "0.32.0"})
+    found = tp_problems(Model(config, {}, "config.json", quantization), tp, engine)
+    assert any(words in problem for problem in found), found

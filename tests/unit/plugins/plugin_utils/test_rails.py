@@ -44,7 +44,9 @@ def test_a_pair() -> None:
     assert (found.problems, found.topology) == ([], "pair")
     assert [rail.subnet for rail in found.rails] == ["10.7.1.0/24", "10.7.2.0/24"]
     assert list(found.rails[0].members) == ["a", "b"]
-    assert found.rails[1].members["b"] == Member("enP2p1s0f0np0", "roceP2p1s0f0", "10.7.2.2", 3, 9000)
+    assert found.rails[1].members["b"] == Member(
+        "enP2p1s0f0np0", "roceP2p1s0f0", "10.7.2.2", 3, 9000, found.rails[1].members["b"].netplan
+    )
 
 
 def test_rail_0_is_the_one_on_the_first_pci_domain_even_with_the_higher_subnet() -> None:
@@ -192,8 +194,122 @@ def test_one_node_needs_no_fabric() -> None:
     assert pair_rails({"a": {"hcas": []}}).problems == []
 
 
+def test_every_problem_says_what_was_expected_and_the_next_step() -> None:
+    for nodes, _codes, _words in CASES.values():
+        for problem in pair_rails(nodes).problems:
+            assert ". Expected: " in problem and ". Next step: " in problem and problem.endswith(".")
+            assert str(problem) == f"{problem.seen}. Expected: {problem.expected}. Next step: {problem.remedy}"
+
+
+def test_an_interface_that_is_set_down_is_the_cause_and_its_name_is_in_the_remedy() -> None:
+    off = {"netdev_up": False, "netdev_enabled": False}
+    problems = {
+        item.code: item
+        for item in pair_rails({"a": PAIR["a"], "b": node("10.7.1.2/24", "10.7.2.2/24", **off)}).problems
+    }
+    step = "on b, 'sudo ip link set dev enP2p1s0f0np0 up', then run this again."
+    assert problems["link-down"].remedy == problems["one-rail"].remedy == step
+    assert "Cause: on b enP2p1s0f0np0 (10.7.2.2/24) is set down" in problems["one-rail"]
+    assert "has none" not in problems["one-rail"] and "cable" not in step
+
+
+def test_an_interface_without_a_carrier_is_about_the_cable() -> None:
+    off = {"netdev_up": False, "netdev_enabled": True}
+    (_down, one) = pair_rails({"a": PAIR["a"], "b": node("10.7.1.2/24", "10.7.2.2/24", **off)}).problems
+    assert "has no carrier" in one and "check the cable" in one.remedy and "ip link set" not in one
+
+
+def test_a_link_that_is_down_elsewhere_is_not_the_cause() -> None:
+    spare = hca("enp1s0f1np1", "10.99.1.1/24", netdev_up=False, netdev_enabled=False)
+    nodes = {"a": {"hcas": [*node("10.7.1.1/24", None)["hcas"], spare]}, "b": node("10.7.1.2/24", None)}
+    found = {item.code: item for item in pair_rails(nodes).problems}
+    assert "Cause" not in found["one-rail"] and "give the port's other interface" in found["one-rail"].remedy
+
+
+def test_addresses_without_any_link_are_not_missing_addresses() -> None:
+    off = {"netdev_up": False, "netdev_enabled": False}
+    dark = {"hcas": [hca("enp1s0f0np0", "10.7.1.2/24", **off), hca("enP2p1s0f0np0", "10.7.2.2/24", **off)]}
+    # the other end of a cable loses its carrier with it
+    lost = {"netdev_up": False, "netdev_enabled": True}
+    other = {"hcas": [hca("enp1s0f0np0", "10.7.1.1/24", **lost), hca("enP2p1s0f0np0", "10.7.2.1/24", **lost)]}
+    for first, hosts in ((PAIR["a"], ["b"]), (other, ["a", "b"])):
+        errors = pair_rails({"a": first, "b": dark}).errors
+        assert [(item.code, item.hosts) for item in errors] == [("no-fabric-link", [host]) for host in hosts]
+        for item in errors:
+            assert "on b, 'sudo ip link set dev enp1s0f0np0 up', 'sudo ip link set dev enP2p1s0f0np0 up'" in item.remedy
+        assert "cable" not in errors[-1].remedy
+
+
+@pytest.mark.parametrize(
+    ("known", "place"),
+    [
+        ({"netplan_file": "/etc/netplan/50-mine.yaml", "netplan_known": True}, "/etc/netplan/50-mine.yaml"),
+        ({"netplan_file": None, "netplan_known": True}, "/etc/netplan/60-gb10-fabric.yaml (playbook configure_fabric"),
+        ({}, "the netplan file that configures enp1s0f0np0 and enP2p1s0f0np0"),
+    ],
+)
+def test_the_file_to_change_is_the_one_that_is_there(known: dict[str, Any], place: str) -> None:
+    bare = {"hcas": [hca("enp1s0f0np0", None, **known), hca("enP2p1s0f0np0", None, **known)]}
+    (problem,) = pair_rails({"a": PAIR["a"], "b": bare}).errors
+    assert f"set them on b in {place}" in problem.remedy
+
+
 def test_plain_values() -> None:
     plain = pair_rails(CASES["mtu"][0]).as_dict()
     assert json.loads(json.dumps(plain)) == plain
     assert plain["rails"][0]["members"]["a"]["address"] == "10.7.1.1"
     assert plain["problems"][0]["hosts"] == ["a", "b"]
+
+
+def bare(**extra: Any) -> Fabric:
+    """A node whose two interfaces have no address."""
+    return {"hcas": [hca("enp1s0f0np0", None, **extra), hca("enP2p1s0f0np0", None, **extra)]}
+
+
+NO_ADDRESS: dict[str, tuple[Fabric, str, str]] = {
+    # fabric of b, code, words of the remedy
+    "no NIC": (
+        {"hcas": [], "verdict": "no-nic", "reason": "no ConnectX NIC is on PCI. Power the node off, plug the cable in"},
+        "no-fabric-address",
+        "power the node off, plug the cable in",
+    ),
+    "ports down": (bare(state="DOWN"), "no-fabric-link", "plug the cable in at both ends"),
+    "set down": (bare(state="DOWN", netdev_enabled=False), "no-fabric-link", "ip link set dev"),
+    "addresses unknown": (bare(ipv4_known=False), "addresses-unknown", "run the probe on b itself"),
+    "nothing read": (
+        {"hcas": [], "verdict": None, "reason": "nothing"},
+        "addresses-unknown",
+        "run the probe on b itself",
+    ),
+    "none set": (bare(ipv4_known=True), "no-fabric-address", "set them on b in"),
+}
+
+
+@pytest.mark.parametrize("name", NO_ADDRESS)
+def test_the_remedy_for_a_node_without_a_rail_fits_its_cause(name: str) -> None:
+    fabric, code, words = NO_ADDRESS[name]
+    (problem,) = pair_rails({"a": PAIR["a"], "b": fabric}).errors
+    assert (problem.code, problem.hosts) == (code, ["b"])
+    assert words in problem.remedy
+    assert ("netplan" in problem.remedy) == (name == "none set")
+
+
+def test_a_bond_is_one_end_with_the_name_of_the_bond() -> None:
+    bond = {"address_netdev": "bond0", "bonded": True}
+    found = pair_rails({"a": node("10.7.1.1/24", "10.7.1.1/24"), "b": PAIR["b"]})
+    assert any(problem.code == "duplicate-address" for problem in found.problems)
+    fabric = {"hcas": [hca("enP2p1s0f0np0", "10.7.1.1/24", **bond), hca("enp1s0f0np0", "10.7.1.1/24", **bond)]}
+    found = pair_rails({"a": fabric, "b": PAIR["b"]})
+    assert [problem.code for problem in found.problems] == ["one-rail"]
+    assert found.rails[0].members["a"].netdev == "bond0"
+
+
+@pytest.mark.parametrize(
+    ("address", "kind"),
+    [("10.7.1.0/24", "network"), ("10.7.1.255/24", "broadcast"), ("10.7.1.3/30", "broadcast"), ("10.7.1.0/31", None)],
+)
+def test_an_address_that_no_host_can_have_is_no_end(address: str, kind: str | None) -> None:
+    found = pair_rails({"a": node(address, "10.7.2.1/24"), "b": PAIR["b"]})
+    told = [problem for problem in found.errors if problem.code == "no-host-address"]
+    assert [f"{kind} address of its subnet" in problem.seen for problem in told] == ([True] if kind else [])
+    assert not kind or [rail.subnet for rail in found.rails] == ["10.7.2.0/24"]

@@ -2,6 +2,7 @@
 # Copyright (c) 2026 gb10.serving contributors
 from __future__ import annotations
 
+import xml.etree.ElementTree as ElementTree
 from typing import Any
 
 import pytest
@@ -68,7 +69,8 @@ FULL: dict[str, Any] = {
         "| 0 | 192.168.200.0/24 | a | enp1s0f0np0 | rocep1s0f0 | 192.168.200.12 | 3 |",
         "| weights | 1.00 GiB |",
         "| KV cache | 3.00 GiB |",
-        "| KV cache, tokens | 1,000 | 1,010 |",
+        "| KV cache size, tokens | 1,000 | 1,010 | -0.99 % |",
+        "![Memory of each rank](plan.svg)",
         "| image | a | b | 2.00 GB | 4.0 s | 500 MB/s |",
         "| whole run | 61.2 s |",
         "- answer: 'Ho'",
@@ -84,6 +86,22 @@ def test_failure_comes_first_and_the_rest_may_be_missing() -> None:
     text = _report.markdown(bare)
     assert "a: it is red." in text.split("## ")[1]
     assert text.count("## ") == 1
+
+
+def test_the_plan_is_drawn() -> None:
+    assert ElementTree.fromstring(_report.picture(FULL)).tag == "{http://www.w3.org/2000/svg}svg"
+    assert _report.picture({**FULL, "plan": None}) == _report.picture({"name": "main"}) == ""
+
+
+def test_plan_against_engine() -> None:
+    told = {"kv_cache_tokens": 1010.0, "max_concurrency": 2.5, "weights_gib": 0.0}
+    rows = {entry["what"]: entry["difference_percent"] for entry in _report.against(FULL["plan"], told)}
+    assert rows == {
+        "KV cache size, tokens": -0.99,
+        "requests of full context at once": 0,
+        "weights of a rank, GiB": None,
+    }
+    assert _report.against({}, told)[0]["plan"] is None
 
 
 def test_what_the_engine_did_not_tell_is_left_out() -> None:

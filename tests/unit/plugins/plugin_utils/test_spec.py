@@ -211,7 +211,7 @@ def test_image_with_an_old_or_another_engine_is_refused() -> None:
 
 
 def test_a_host_without_a_rank_is_refused() -> None:
-    assert check({}, hosts=4) == ["gb10_plan_tensor_parallel"]
+    assert check({}, hosts=4) == ["gb10_plan_tp"]
 
 
 @pytest.mark.parametrize(

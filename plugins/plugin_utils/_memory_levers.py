@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+#
+# Private to this collection: may change without notice.
+"""What each setting would still give to a plan that fits already, so that one sees what is given up. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_changes import Case, server_settings
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import Fit, Shape, engine_problems, fit
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import Engine, Model, Wishes
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import Node, more_like
+
+WORTH = 1.03  # a gain below this is within what two starts of one configuration differ by
+
+
+def _concurrency(found: Fit) -> float:
+    return found.layout.capacity(found.pool, found.context)[1]
+
+
+def _tried(case: Case) -> Iterator[tuple[str, Fit, dict[str, Any]]]:
+    for words, wishes, settings, shape in server_settings(case):
+        yield words, case.attempt(wishes, shape=shape), settings
+    ranks = 2 * case.now.shape.ranks
+    if not engine_problems(case.model, ranks, case.now.shape.ep, case.engine):
+        nodes = more_like(case.now.worst, ranks)
+        found = fit(case.model, nodes, case.wishes, case.engine, Shape(ranks), case.now.context)
+        yield f"Use {ranks} nodes (tensor parallel {ranks}).", found, {"gb10_plan_nodes": ranks, "gb10_plan_tp": ranks}
+
+
+def levers(model: Model, nodes: tuple[Node, ...], wishes: Wishes, engine: Engine, now: Fit) -> list[dict[str, Any]]:
+    """Each setting alone, in the order of what is lost by it: what the cache gains and what that serves at once."""
+    before = _concurrency(now)
+    return [
+        {
+            "change": words,
+            "cache_bytes": found.pool - now.pool,
+            "max_concurrency": round(_concurrency(found), 2),
+            "settings": settings,
+        }
+        for words, found, settings in _tried(Case(model, nodes, wishes, engine, now, "fits", False))
+        if found.ok and _concurrency(found) >= WORTH * before
+    ]

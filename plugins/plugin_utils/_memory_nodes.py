@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+#
+# Private to this collection: may change without notice.
+"""Memory of the nodes: as measured, or a named prior. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import DEFAULT_RESERVE, GIB, Wishes
+
+PRIOR_TOTAL = 130_562_000_000  # 121.6 GiB: what CUDA and MemTotal report on a GB10
+PRIOR_AVAILABLE = 109 * GIB  # headless, page cache dropped
+SYSTEM = PRIOR_TOTAL - PRIOR_AVAILABLE  # what firmware, kernel and services keep on unified memory
+LEAST_AVAILABLE, MOST_AVAILABLE = -8 * GIB, 7 * GIB  # 101 to 116 GiB are seen after a boot
+UNIFIED_FROM = 100 * GIB  # below, a total alone means a discrete GPU
+DRIVER = GIB // 2
+MOST = 1 << 50  # a petabyte is no memory of a node
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node; low and high are the range that the prior stands for, equal to available when it was measured."""
+
+    host: str
+    total: int
+    available: int
+    measured: bool
+    low: int
+    high: int
+    reserve: int
+    source: str
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < MOST
+
+
+def _node(host: str, total: int | None, available: int | None, wishes: Wishes) -> Node:
+    reserve = wishes.reserve
+    if available is not None:
+        whole = max(PRIOR_TOTAL, available) if total is None else total
+        return Node(host, whole, available, True, available, available, reserve, f"measured on {host}")
+    whole = PRIOR_TOTAL if total is None else total
+    if whole < UNIFIED_FROM:
+        free = max(0, whole - DRIVER)
+        kept = 0 if wishes.reserve_bytes in (None, DEFAULT_RESERVE) else reserve  # the default is meant for a GB10
+        return Node(host, whole, free, False, free, free, kept, "prior: discrete GPU, all but 0.5 GiB is free")
+    free = whole - SYSTEM
+    source = "prior: GB10 after a boot, 109 GiB (101 to 116) of 121.6 are free"
+    return Node(host, whole, free, False, free + LEAST_AVAILABLE, min(whole, free + MOST_AVAILABLE), reserve, source)
+
+
+def read_nodes(nodes: Sequence[dict[str, Any]], wishes: Wishes) -> tuple[tuple[Node, ...], list[str]]:
+    """Measured where there is a figure, the prior where there is none; and what makes no sense."""
+    result: list[Node] = []
+    problems: list[str] = []
+    for number, node in enumerate(nodes):
+        host = str(node.get("host") or f"node {number}")
+        total, available = node.get("total_bytes"), node.get("available_bytes")
+        wrong = [
+            f"{host}: {key} is {value}; expected a number of bytes above 0. "
+            "Gather facts again, or correct gb10_plan_memory_bytes."
+            for key, value in (("total_bytes", total), ("available_bytes", available))
+            if value is not None and not _whole(value)
+        ]
+        if not wrong and total is not None and available is not None and available > total:
+            wrong = [f"{host}: available_bytes {available} is more than total_bytes {total}. Gather the facts again."]
+        problems += wrong
+        if not wrong:
+            result.append(_node(host, total, available, wishes))
+    return tuple(result), problems
+
+
+def more_like(node: Node, count: int) -> tuple[Node, ...]:
+    """So many nodes of that kind."""
+    return tuple(replace(node, host=f"node {n}") for n in range(count))

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+#
+# Private to this collection: may change without notice.
+"""fits, borderline or refused, and why: first the host, then the cache. Pure."""
+
+from __future__ import annotations
+
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import (
+    EXTREME,
+    FLOOR,
+    TOKEN_STEP,
+    UNSURE,
+    Fit,
+    gib,
+)
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import Node
+
+RANK = {"fits": 0, "borderline": 1, "refused": 2}
+
+
+def worse(first: str, second: str) -> str:
+    return max(first, second, key=RANK.__getitem__)
+
+
+def _sum(found: Fit, node: Node) -> str:
+    """The sum that leads to the budget, in words."""
+    weights, overhead = gib(found.weights_bytes), gib(found.overhead_bytes - found.outside_bytes)
+    if found.mode == "total":
+        share = found.wishes.gpu_memory_utilization
+        return (
+            f"gpu_memory_utilization {share} of {gib(node.total)} is {gib(found.requested(node))} on {node.host}; "
+            f"{weights} weights and {overhead} overhead"
+        )
+    if found.mode == "free":
+        share = found.wishes.mem_fraction_static
+        return (
+            f"mem_fraction_static {share} of {gib(node.available)} free is {gib(found.requested(node))} on "
+            f"{node.host}; {weights} weights"
+        )
+    return (
+        f"{node.host} has {gib(node.available)} {'available' if node.measured else 'free by the prior'}; "
+        f"{weights} weights, {overhead} overhead and {gib(node.reserve)} reserve for the system"
+    )
+
+
+def _cache(found: Fit) -> tuple[str, list[str]]:
+    worst = found.worst
+    have = _sum(found, worst)
+    if found.mode != "plan" and found.pin is None and -UNSURE < found.slack < 0:
+        return "borderline", [
+            (
+                f"By the estimate {gib(-found.slack)} are missing for one request of {found.context} tokens, which "
+                f"needs {gib(found.needed)} of KV cache on each rank: {have} come first. The estimate is good to "
+                f"{gib(UNSURE)}."
+            )
+        ]
+    if found.budget <= 0 and (found.pin is None or found.mode == "plan"):
+        return "refused", [f"The weights do not fit: {have} are {gib(-found.budget)} too much before any KV cache."]
+    why: list[str] = []
+    if found.pin is not None and found.mode == "plan" and found.pin > found.budget:
+        why.append(
+            f"gb10_plan_kv_cache_gib is {gib(found.pin)}, but {gib(found.budget)} are left for the KV cache: "
+            f"{have} are needed first."
+        )
+    if found.pool < found.needed or (found.pin is None and found.budget < found.needed):
+        left = (
+            f"{gib(found.pool)} are set"
+            if found.pin is not None
+            else f"{gib(found.budget)} are left: {have} come first"
+        )
+        longest = found.layout.longest(found.pool, found.context, TOKEN_STEP)
+        why.append(
+            f"One request of {found.context} tokens needs {gib(found.needed)} of KV cache on each rank, {left}. "
+            f"The longest context that fits is {longest}."
+        )
+    if why or not found.ok:
+        return "refused", why or ["The KV cache does not hold one request."]
+    if found.pin is not None and found.mode != "plan":
+        return "fits", []  # a fixed cache is exact
+    if found.slack < found.margin:
+        return "borderline", [
+            (
+                f"Only {gib(found.slack)} stay on {worst.host} beside one request of {found.context} tokens; two equal "
+                f"starts differ by up to 3.0 GiB, and the estimate is good to {gib(found.margin)}."
+            )
+        ]
+    return "fits", []
+
+
+def _start(found: Fit, node: Node) -> str:
+    """What the engine will say, and do, when it asks for more than is free."""
+    share = found.wishes.gpu_memory_utilization
+    return (
+        f"vLLM stops at its start: Free memory on device cuda:0 ({node.available / 2**30:.2f}/"
+        f"{node.total / 2**30:.2f} GiB) on startup is less than desired GPU memory utilization ({share}, "
+        f"{found.requested(node) / 2**30:.2f} GiB)."
+    )
+
+
+def _host(found: Fit, node: Node) -> tuple[str, list[str]]:
+    """Does the rest of the system live with what this engine takes?"""
+    if found.mode == "plan" and found.pin is None:
+        return "fits", []  # the cache was sized to leave the reserve
+    what = "gpu_memory_utilization" if found.mode == "total" else "mem_fraction_static"
+    if found.mode == "plan":
+        return "fits", []
+    left, best, least = found.left(node), found.left(node, node.high), found.left(node, node.low)
+    floor = min(FLOOR, node.reserve)
+    asked = found.requested(node) if found.mode == "total" else 0
+    if asked > node.high:
+        return "refused", [_start(found, node) + f" Lower {what}."]
+    if node.measured and left < floor:
+        return "refused", [
+            (
+                f"{what} leaves {gib(max(0, left))} of {gib(node.available)} on {node.host} to the system; hosts with "
+                f"less than {gib(FLOOR)} stop answering."
+            )
+        ]
+    if best < 0 and found.mode == "free":
+        return "refused", [f"{what} and what the engine takes beside it are {gib(-best)} too much for {node.host}."]
+    if asked > node.low:
+        return "borderline", [
+            (
+                f"vLLM asks for {gib(asked)} at its start. A GB10 has {gib(node.low)} to {gib(node.high)} free after a "
+                "boot: where less is free, it stops."
+            )
+        ]
+    if left < node.reserve:
+        return "borderline", [
+            (
+                f"{what} leaves {gib(left)} to the system on {node.host}, less than the reserve {gib(node.reserve)}; "
+                "hosts with 3 to 7 GiB left have frozen."
+            )
+        ]
+    if not node.measured and least < floor:
+        return "borderline", [f"{what} leaves {gib(max(0, least))} on {node.host} where little is free after a boot."]
+    return "fits", []
+
+
+def _loading(found: Fit, node: Node) -> tuple[str, list[str]]:
+    peak = found.peak
+    if peak.bytes <= node.high:
+        return "fits", []
+    return "borderline", [
+        (
+            f"While it loads, {node.host} needs about {gib(peak.bytes)} ({gib(found.weights_bytes)} weights, staging, "
+            f"processes) of {gib(node.high)}: the start may run out of memory."
+        )
+    ]
+
+
+def _extreme(found: Fit) -> tuple[str, list[str]] | None:
+    """Memory is a prior: it may be more than assumed. What only then fits, without the reserve, is borderline."""
+    if found.mode != "plan" or any(node.measured or node.high == node.available for node in found.nodes):
+        return None
+    pool = found.needed if found.pin is None else found.pin
+    if pool < found.needed:
+        return None
+    taken = found.weights_bytes + found.overhead_bytes + pool
+    spare = min(node.high - EXTREME - taken for node in found.nodes)
+    if spare < 0:
+        return None
+    worst = found.worst
+    return "borderline", [
+        (
+            f"Only on a node with {gib(taken + EXTREME)} or more free, and with less than the usual reserve: "
+            f"{gib(found.weights_bytes)} weights, {gib(found.overhead_bytes)} overhead and {gib(pool)} KV cache. "
+            f"{gib(worst.low)} to {gib(worst.high)} are free after a boot."
+        )
+    ]
+
+
+def judge(found: Fit) -> tuple[str, list[str]]:
+    """(verdict, reasons)."""
+    verdict, why = _cache(found)
+    if verdict == "refused" and (extreme := _extreme(found)):
+        verdict, why = extreme
+    for node in found.nodes:
+        part, words = _host(found, node)
+        verdict = worse(verdict, part)
+        why += [sentence for sentence in words if sentence not in why]
+    if verdict != "refused":
+        part, words = _loading(found, min(found.nodes, key=lambda node: node.high))
+        verdict, why = worse(verdict, part), [*why, *words]
+    return verdict, why

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+"""A plan that fits says what each setting would still give, and each figure is the one that planning it anew gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory import plan
+from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.memory_models import model as of_config
+
+WISH_OF = {"gb10_plan_kv_cache_dtype": "kv_cache_dtype", "gb10_plan_max_num_seqs": "max_num_seqs"}
+
+
+@pytest.fixture(scope="module")
+def model() -> dict[str, Any]:
+    return of_config("qwen3.5-122b-fp8")
+
+
+def planned(model: dict[str, Any], nodes: int = 2, **wishes: Any) -> dict[str, Any]:
+    return plan([{"host": f"spark-{n}"} for n in range(nodes)], model, wishes, {"name": "vllm", "version": "0.33.0"})
+
+
+def test_each_lever_gives_what_planning_with_it_gives(model: dict[str, Any]) -> None:
+    before = planned(model)
+    assert before["verdict"] == "fits"
+    known = 0
+    for lever in before["levers"]:
+        wishes = {WISH_OF[key]: value for key, value in lever["settings"].items() if key in WISH_OF}
+        if not wishes:
+            continue
+        after = planned(model, **wishes)
+        assert after["kv"]["max_concurrency"] == lever["max_concurrency"] > before["kv"]["max_concurrency"]
+        assert after["kv_cache_bytes"] - before["kv_cache_bytes"] == lever["cache_bytes"]
+        known += 1
+    assert known
+
+
+def test_more_nodes_are_a_lever(model: dict[str, Any]) -> None:
+    (more,) = [lever for lever in planned(model)["levers"] if "gb10_plan_nodes" in lever["settings"]]
+    assert more["settings"] == {"gb10_plan_nodes": 4, "gb10_plan_tp": 4}
+    assert planned(model, 4)["kv"]["max_concurrency"] == more["max_concurrency"]
+
+
+def test_what_is_set_already_is_no_lever(model: dict[str, Any]) -> None:
+    settings = [lever["settings"] for lever in planned(model, kv_cache_dtype="fp8")["levers"]]
+    assert not any("gb10_plan_kv_cache_dtype" in setting for setting in settings)
+
+
+def test_what_does_not_fit_has_changes_instead(model: dict[str, Any]) -> None:
+    refused = planned(model, 1)
+    assert refused["verdict"] == "refused"
+    assert refused["levers"] == [] and refused["changes"]
