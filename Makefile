@@ -83,7 +83,7 @@ gate-changelog:
 gate-reuse:
 	@$(GATE) reuse reuse lint --lines
 
-molecule: env ## deploy, break and repair on rehearsal nodes (molecule scenario `deploy`)
+molecule: env ## deploy, break and repair on rehearsal nodes, and faults of rails and copies (all molecule scenarios)
 	@molecule test --all --report
 
 format: env ## let ruff write the layout of the Python files and mend what it can

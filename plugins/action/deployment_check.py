@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from ansible import context
 from ansible.utils.display import Display
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _checks, _hostvars
+from ansible_collections.gb10.serving.plugins.plugin_utils import _chain, _checks, _hostvars
 from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.gb10.serving.plugins.plugin_utils._problems import Problem, message
 from ansible_collections.gb10.serving.plugins.plugin_utils._rails import pair_rails
@@ -28,12 +28,14 @@ class ActionModule(ControllerAction):
     """Asks one set of questions about all hosts at once and answers with every problem in one message."""
 
     SPEC: ClassVar = {
-        "about": {"type": "str", "required": True, "choices": ["inventory", "nodes", "fabric", "sources"]},
+        "about": {"type": "str", "required": True, "choices": ["inventory", "nodes", "fabric", "sources", "offers"]},
         "gpus": {"type": "str", "default": ""},
         "ports": {"type": "dict", "default": {}},
         "image": {"type": "str"},
+        "copy": {"type": "str", "choices": ["image", "model"]},
+        "verify_model": {"type": "bool", "default": False},
     }
-    REQUIRED_IF: ClassVar = [("about", "sources", ["image"])]
+    REQUIRED_IF: ClassVar = [("about", "sources", ["image"]), ("about", "offers", ["copy"])]
 
     def answer(self, args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         ask: Callable[[dict[str, Any], dict[str, Any]], Answer] = getattr(self, f"_{args['about']}")
@@ -94,35 +96,63 @@ class ActionModule(ControllerAction):
         problems = [*problems, *model_problems]
         if image_source is None or model_source is None or problems:
             return problems, {}
-        rail = _hostvars.read(task_vars, hosts[0], "__gb10_fabric")["rails"][0]["members"]
         image, model = images[image_source], models[model_source]
         without_image = _checks.lacking_image(images, image_source)
         without_model = _checks.lacking_model(models, model_source)
+        if args["verify_model"]:  # every copy is compared with the source, which may have to send parts of it
+            without_model = [host for host in hosts if host != model_source]
+        with_image = [image_source, *(h for h in hosts if h not in (image_source, *without_image))]
+        # Further files beside a model change its digest, so that such a node cannot vouch for it.
+        with_model = [
+            model_source,
+            *(h for h in hosts if h not in (model_source, *without_model) and models[h]["digest"] == model["digest"]),
+        ]
+        ways = _Ways(hosts, task_vars)
+        image_copy = ways.copy("image", with_image, without_image)
+        model_copy = ways.copy("model", with_model, without_model)
+        if ways.problems:
+            return ways.problems, {}
         return [], {
             "engine": _hostvars.read(task_vars, image_source, "__gb10_image")["engine"],
             "model": model,
             "model_places": {host: {key: models[host][key] for key in ("path", "mounts")} for host in hosts},
-            "image_copy": _copy(image_source, image["content"], without_image, rail, image["size_bytes"]),
-            "model_copy": _copy(model_source, model["digest"], without_model, rail, model["total_bytes"]),
+            "image_copy": {**image_copy, "content": image["content"], "size_bytes": image["size_bytes"]},
+            "model_copy": {**model_copy, "content": model["digest"], "size_bytes": model["total_bytes"]},
             **_memory(hosts, facts, {host: _hostvars.rank_state(task_vars, host) for host in hosts}),
         }
+
+    def _offers(self, args: dict[str, Any], task_vars: dict[str, Any]) -> Answer:
+        hosts = _hostvars.members(task_vars)
+        found = _hostvars.read(task_vars, hosts[0], "__gb10_sources")[f"{args['copy']}_copy"]
+        opened = {host: _hostvars.read(task_vars, host, f"__gb10_{args['copy']}_offer") for host in found["plan"]}
+        return [], {"sources": _chain.offers(found["plan"], opened)}
+
+
+class _Ways:
+    """Who sends what to whom, over which addresses, and how fast the fabric test saw that link."""
+
+    def __init__(self, hosts: Sequence[str], task_vars: dict[str, Any]) -> None:
+        rails = _hostvars.read(task_vars, hosts[0], "__gb10_fabric")["rails"]
+        self.addresses = {
+            host: [f"{rail['members'][host]['address']}/{rail['subnet'].partition('/')[2]}" for rail in rails]
+            for host in hosts
+        }
+        fabric = _hostvars.read(task_vars, hosts[0], "__gb10_fabric_measured").get("fabric") or {}
+        self.entries: list[dict[str, Any]] = fabric.get("entries") or []
+        self.problems: list[Problem] = []
+
+    def copy(self, what: str, holders: list[str], receivers: list[str]) -> dict[str, Any]:
+        answer, problems = _chain.plan(self.addresses, holders, receivers, what)
+        self.problems += problems
+        for host, part in answer["plan"].items():
+            way = part["sources"][:1]
+            part["measured_rate"] = _chain.measured(self.entries, way[0]["host"], host) if way else None
+        return {"source": holders[0], **answer}
 
 
 def _rank(hostvars: Any) -> int | None:
     rank = hostvars.get("gb10_rank")
     return None if rank is None else int(rank)
-
-
-def _copy(source: str, content: str, receivers: list[str], rail: dict[str, Any], size: int) -> dict[str, Any]:
-    """Who sends what to whom, over which addresses."""
-    return {
-        "source": source,
-        "address": rail[source]["address"],
-        "receivers": receivers,
-        "allowed": [rail[host]["address"] for host in receivers],
-        "content": content,
-        "size_bytes": size,
-    }
 
 
 def _memory(hosts: list[str], facts: dict[str, Any], states: dict[str, dict[str, Any]]) -> dict[str, Any]:

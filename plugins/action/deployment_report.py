@@ -106,21 +106,22 @@ def collect(name: str, failure: str, predicted: bool, task_vars: dict[str, Any],
     }
     stages = []
     for what in ("image", "model"):
-        source = (seen(head, "__gb10_sources").get(f"{what}_copy") or {}).get("source")
+        parts = (seen(head, "__gb10_sources").get(f"{what}_copy") or {}).get("plan") or {}
         moved = [
             {
                 "what": what,
-                "source": source,
+                "source": next((source["host"] for source in (parts.get(host) or {}).get("sources") or []), None),
                 "host": host,
                 "moved_bytes": copy["moved_bytes"],
                 "seconds": copy.get("seconds") or 0,
             }
             for host in hosts
-            if (copy := seen(host, f"__gb10_{what}_sync")).get("moved_bytes")
+            if (copy := seen(host, "__gb10_copies").get(what) or seen(host, f"__gb10_{what}_sync")).get("moved_bytes")
         ]
         report["copies"] += moved
-        if moved:
-            stages.append({"stage": f"copy of the {what}", "seconds": max(copy["seconds"] for copy in moved)})
+    if report["copies"]:  # side by side
+        names = " and ".join(dict.fromkeys(copy["what"] for copy in report["copies"]))
+        stages.append({"stage": f"copy of {names}", "seconds": max(copy["seconds"] for copy in report["copies"])})
     if ready := [wait["seconds"] for wait in waits.values() if wait.get("seconds")]:
         stages.append({"stage": "start of the ranks until ready", "seconds": max(ready)})
     if report["completion"]:

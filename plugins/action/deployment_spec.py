@@ -6,9 +6,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _hostvars, _spec, _status
+from ansible.utils.display import Display
+
+from ansible_collections.gb10.serving.plugins.plugin_utils import _flags, _hostvars, _spec, _status
 from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.gb10.serving.plugins.plugin_utils._problems import message
+
+display = Display()
 
 
 class ActionModule(ControllerAction):
@@ -44,6 +48,11 @@ class ActionModule(ControllerAction):
         spec = _spec.build(
             args, hosts, args["rails"], plan, sources["model"], sources["engine"], sources["model_places"]
         )
+        problems = _flags.check_spec(spec, sources["engine"])
+        if problems:
+            return {"failed": True, "msg": message(problems)}
+        for warning in _flags.check(args["args"], sources["engine"]).warnings:
+            display.warning(warning)
         states = [_hostvars.rank_state(task_vars, host) for host in hosts]
         now = _status.running_spec(states)
         running = now is not None and now["id"] == spec["id"]

@@ -38,7 +38,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
             "context_length": {"type": "int"},
             "max_num_seqs": {"type": "int"},
             "max_num_batched_tokens": {"type": "int"},
-            "kv_cache_dtype": {"type": "str", "default": "auto", "choices": ["auto", "fp8"]},
+            "kv_cache_dtype": {"type": "str", "default": "auto", "choices": list(_plan_variables.KV_DTYPES)},
             "kv_cache_bytes": {"type": "int"},
             "reserve_bytes": {"type": "int"},
             "overhead_bytes": {"type": "int"},

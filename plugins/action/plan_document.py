@@ -22,7 +22,7 @@ from ansible_collections.gb10.serving.plugins.plugin_utils import (
 )
 from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory import plan
-from ansible_collections.gb10.serving.plugins.plugin_utils._plan_options import Option, by_context, options_of
+from ansible_collections.gb10.serving.plugins.plugin_utils._plan_options import Option, by_context, laid_out, options_of
 from ansible_collections.gb10.serving.plugins.plugin_utils._problems import Problem, message
 
 display = Display()
@@ -63,9 +63,12 @@ class ActionModule(ControllerAction):
             limit = (models[0].get("config") or {}).get("max_position_embeddings")
             options = by_context(options[0], limit if isinstance(limit, int) else None)
             models = models * len(options)
-        planned = [
-            _planned(option, model, args["args"], measured) for option, model in zip(options, models, strict=True)
-        ]
+        main = _planned(options[0], models[0], args["args"], measured)
+        if not variables.get("gb10_plan_options") and main[0]["ranks"]:
+            taken, count = _plan_document.settings_of(main[0]), main[1]["nodes"]["count"]
+            options = [options[0], *(laid_out(option, taken, count) for option in options[1:])]
+        others = zip(options[1:], models[1:], strict=True)
+        planned = [main, *(_planned(option, model, args["args"], measured) for option, model in others)]
         rows = [
             _plan_document.summary_of(option.name or "as asked", found, about)
             for option, (found, about) in zip(options, planned, strict=True)
@@ -141,8 +144,8 @@ class ActionModule(ControllerAction):
         if document["verdict"] == "refused" and base.get("gb10_plan_fail", True):
             # All of it stands above and in the file: it would be printed a second time as part of the failure.
             del result["document"]
-            text = [_plan_text.refusal(document), *problems]
-            result.update(failed=True, msg="\n".join(text))
+            said = "Why, and what would help, is said above."
+            result.update(failed=True, msg="\n".join([f"{_plan_text.headline(document)} {said}", *problems]))
         elif problems:
             del result["document"]
             result.update(failed=True, msg=message(problems))
@@ -163,10 +166,10 @@ def _write(document: dict[str, Any], base: dict[str, Any]) -> tuple[list[str], l
             with open(path, "w", encoding="utf-8") as stream:
                 stream.write(render())
             written.append(path)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             problem = Problem(
                 name,
-                f"{path} cannot be written: {error.strerror}.",
+                f"{path!r} cannot be written: {getattr(error, 'strerror', None) or error}.",
                 "a file in a directory that exists on this machine.",
                 f"correct {name}.",
             )
@@ -207,7 +210,10 @@ def _nodes(option: Option, measured: list[dict[str, Any]]) -> list[dict[str, Any
     said = any(option.values.get(name) for name in ("gb10_plan_nodes", "gb10_plan_tp", "gb10_plan_pp"))
     count = option.nodes if said or not measured else len(measured)
     memory = option.values.get("gb10_plan_memory_bytes") or GB10_MEMORY
-    priors = [{"host": f"node {number + 1}", "total_bytes": memory} for number in range(len(measured), count)]
+    kind: dict[str, Any] = {"total_bytes": memory}
+    if free := option.values.get("gb10_plan_available_bytes"):
+        kind.update(available_bytes=free, source="as set (gb10_plan_available_bytes)")
+    priors = [{"host": f"node {number + 1}", **kind} for number in range(len(measured), count)]
     return [*measured[:count], *priors]
 
 

@@ -21,13 +21,20 @@ options:
     type: str
     choices: [present, offered, withdrawn]
     default: present
-  source:
-    description: Where to fetch, as O(state=offered) returned it. Needed only when something has to be fetched.
-    type: dict
+  sources:
+    description:
+      - Where to fetch, as O(state=offered) returned it, in order of preference. When one fails, the next takes over.
+      - Needed only when something has to be fetched.
+    type: list
+    elements: dict
     suboptions:
-      address:
-        description: Fabric address of the source.
+      host:
+        description: Name of the source in messages.
         type: str
+      addresses:
+        description: Fabric addresses of the source that this node reaches, one for each rail.
+        type: list
+        elements: str
         required: true
       port:
         description: Port of the offer.
@@ -37,11 +44,17 @@ options:
         description: One-time token of the offer.
         type: str
         required: true
-  address:
-    description: Fabric address of this node to listen on. Needed with O(state=offered).
-    type: str
+  addresses:
+    description: Fabric addresses of this node to listen on, one for each rail. Needed with O(state=offered).
+    type: list
+    elements: str
+  following:
+    description:
+      - With O(state=offered), this node is a receiver itself. It hands on what has arrived, while the rest still comes.
+    type: bool
+    default: false
   port:
-    description: Port to listen on; V(0) takes a free one.
+    description: Port to listen on, the same on all addresses; V(0) takes a free one.
     type: int
     default: 0
   allowed:
@@ -56,6 +69,13 @@ options:
       - Seconds without anything moving after which a copy fails, 300 unless set.
       - With O(state=offered), seconds without a connection after which the offer ends, 120 unless set.
     type: int
+  wait:
+    description:
+      - With V(false) and O(state=present), a copy is started and the task returns its C(job) for
+        M(gb10.serving.copy_wait).
+      - A result without C(job) says that there is nothing to wait for.
+    type: bool
+    default: true
   detach:
     description: Set by the action plugin. The copy runs detached and the result names its folder as RV(ignore:job).
     type: bool

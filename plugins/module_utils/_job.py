@@ -35,6 +35,7 @@ class Progress:
         self.bytes_total: int | None = None
         self.abort_reason: str | None = None
         self.signs: Callable[[], object] = lambda: None
+        self.more: Callable[[], dict[str, Any]] = dict
         self._stoppers: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._window: list[tuple[float, int]] = []
@@ -78,6 +79,7 @@ class Progress:
             (start, first), (end, last) = self._window[0], self._window[-1]
             rate = (last - first) / (end - start) if end > start else 0.0
             return {
+                **self.more(),
                 "stage": self.stage,
                 "bytes_done": self.bytes_done,
                 "bytes_total": self.bytes_total,

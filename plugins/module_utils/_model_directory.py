@@ -40,10 +40,10 @@ def resolve(path: str) -> tuple[str, str | None]:
         return path, None
     try:
         with open(os.path.join(path, "refs", "main"), encoding="utf-8") as stream:
-            wanted = os.path.join(snapshots, stream.read().strip())
-        if os.path.isdir(wanted):
-            return wanted, None
-    except OSError:
+            commit = stream.read().strip()
+        if commit and os.path.isdir(os.path.join(snapshots, commit)):
+            return os.path.join(snapshots, commit), None
+    except (OSError, ValueError):
         pass
     found = sorted(entry.name for entry in os.scandir(snapshots) if entry.is_dir())
     if len(found) == 1:

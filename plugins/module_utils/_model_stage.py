@@ -8,9 +8,12 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 
 from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, write_json
+from ansible_collections.gb10.serving.plugins.module_utils._model_journal import JOURNAL, NOTE, PARTS, staged_for
+from ansible_collections.gb10.serving.plugins.module_utils._model_manifest import write_store
 from ansible_collections.gb10.serving.plugins.module_utils._model_state import Destination
 
 
@@ -39,32 +42,51 @@ def staged(staging: str, digest: str, own: Callable[[str], None]) -> Iterator[No
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise JobError(
-                f"another run is copying into {staging} right now. Wait for it to end, then run again."
+                f"another run is copying into {staging} right now{_holder(staging)}. Wait for it to end, then run "
+                "again."
             ) from error
-        note = os.path.join(staging, ".gb10-staging.json")
-        known = None
-        with contextlib.suppress(OSError, ValueError), open(note, encoding="utf-8") as stream:
-            known = json.load(stream).get("digest")
-        if known != digest:
+        if staged_for(staging) != digest:
             for entry in list(os.scandir(staging)):
                 shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
-            write_json(note, {"digest": digest})
+        write_json(os.path.join(staging, NOTE), {"digest": digest, "pid": os.getpid(), "since": int(time.time())})
         yield
     finally:
         os.close(lock)
 
 
-def publish(destination: Destination, staging: str, names: list[str], own: Callable[[str], None]) -> None:
+def _holder(staging: str) -> str:
+    """Who holds the lock, and since when."""
+    try:
+        with open(os.path.join(staging, NOTE), encoding="utf-8") as stream:
+            note = json.load(stream)
+        return f" (process {int(note['pid'])}, for {max(0, int(time.time() - note['since']))} s)"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def publish(
+    destination: Destination,
+    names: list[str],
+    sums: Mapping[str, str],
+    revision: str | None,
+    own: Callable[[str], None],
+) -> None:
     """Puts verified files in place: a new folder by one rename, else file by file with the marker last."""
+    staging = destination.staging
     for name in names:
         own(os.path.join(staging, name))
     if not os.path.isdir(destination.path):
-        os.unlink(os.path.join(staging, ".gb10-staging.json"))
-        destination.mark(staging)
+        destination.mark(staging, revision)
+        write_store(staging, sums, own)
         for folder, _folders, _files in os.walk(staging):
             own(folder)
         own(destination.marker(staging))
         os.rename(staging, destination.path)
+        # Only now, so that a kill at any time leaves what the next run goes on with.
+        shutil.rmtree(os.path.join(destination.path, PARTS), ignore_errors=True)
+        for hidden in (JOURNAL, NOTE):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(destination.path, hidden))
     else:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(destination.marker(destination.path))
@@ -76,7 +98,8 @@ def publish(destination: Destination, staging: str, names: list[str], own: Calla
                 own(folder)
             os.replace(os.path.join(staging, name), target)
         shutil.rmtree(staging)
-        destination.mark(destination.path)
+        write_store(destination.path, sums, own)
+        destination.mark(destination.path, revision)
         own(destination.marker(destination.path))
     for folder in (os.path.dirname(destination.path), destination.path):
         number = os.open(folder, os.O_RDONLY)

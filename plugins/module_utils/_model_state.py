@@ -3,7 +3,6 @@
 # Private to gb10.serving: is this model directory the one that is wanted?
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -12,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gb10.serving.plugins.module_utils import _disk, _model
+from ansible_collections.gb10.serving.plugins.module_utils import _disk, _model, _model_journal
 from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, write_json
 from ansible_collections.gb10.serving.plugins.module_utils._model_directory import Directory
 
@@ -89,10 +88,10 @@ class Destination:
     def marker(folder: str) -> str:
         return os.path.join(folder, MARKER)
 
-    def mark(self, folder: str) -> None:
-        write_json(
-            self.marker(folder), {"digest": self.digest, "bytes": sum(self.sizes.values()), "files": len(self.sizes)}
-        )
+    def mark(self, folder: str, revision: str | None = None) -> None:
+        """The note of a verified copy, in which the next run believes."""
+        note = {"digest": self.digest, "bytes": sum(self.sizes.values()), "files": len(self.sizes)}
+        write_json(self.marker(folder), dict(note, revision=revision) if revision else note)
 
     def marked(self) -> bool:
         return marked_digest(self.path) == self.digest
@@ -116,11 +115,9 @@ class Destination:
         return ("unmarked", []) if files_digest(self.path, self.sizes) == self.digest else ("incomplete", [])
 
     def staged_bytes(self, names: list[str]) -> int:
-        total = 0
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += min(os.path.getsize(os.path.join(self.staging, name)), self.sizes[name])
-        return total
+        """What of these files an interrupted run has brought."""
+        came = _model_journal.resumable(self.staging, self.digest, {name: self.sizes[name] for name in names})
+        return sum(came.have(name) for name in names)
 
     def lack_of_space(self, size: int) -> str | None:
         return _disk.lack_of_space(os.path.dirname(self.path), size) if size else None

@@ -59,15 +59,6 @@ def _class_of(name: str) -> str:
     return next((cls for cls, pattern in _COMPILED if pattern.search(name)), "other")
 
 
-def _layer(name: str) -> int:
-    """The number after "layers.", -1 without one."""
-    start = name.find("layers.")
-    if start < 0:
-        return -1
-    number = name[start + 7 : name.find(".", start + 7)]
-    return int(number) if number.isdecimal() else -1
-
-
 def _predicting(found: str, name: str) -> str:
     """The class of a tensor of a multi-token-prediction layer, by what it would be in an ordinary layer."""
     if found == "experts":
@@ -81,12 +72,24 @@ _SPLIT = re.compile(r"\bmtp\.fc\b|\bshared_head\.head\b")  # joins the two input
 
 def tensor_class(name: str, layers: int | None = None) -> str:
     """The class of one tensor. A layer beyond the model's own layers is a multi-token-prediction layer."""
+    start = name.find("layers.") + len("layers.")
+    if start < len("layers."):
+        return _class_in_layer(name, False)
+    end = name.find(".", start)
+    number = name[start:end]
+    beyond = layers is not None and number.isdecimal() and int(number) >= layers
+    # Without the number of its layer a name comes back in each layer, so that the cache answers.
+    return _class_in_layer(name[:start] + name[end:], beyond)
+
+
+@lru_cache(maxsize=65536)
+def _class_in_layer(name: str, beyond: bool) -> str:
     found = _class_of(name.translate(_WITHOUT_DIGITS))
     if found == "unused":
         return found
     if found == "mtp":
         return _predicting(_class_of(_MTP_PREFIX.sub("", name).translate(_WITHOUT_DIGITS)), name)
-    if layers is not None and not found.startswith("vision") and _layer(name) >= layers:
+    if beyond and not found.startswith("vision"):
         return _predicting(found, name)
     return found
 

@@ -1,43 +1,51 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Copyright (c) 2026 gb10.serving contributors
 # Private to gb10.serving: the source side of a transfer.
-"""A server for one transfer: one address, named peers, one token, and an end of its own."""
+"""A server for one transfer: this node's rails, named peers, one token, and an end of its own."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import ipaddress
 import os
 import secrets
+import selectors
 import shutil
 import signal
 import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, detach, private_dir
 from ansible_collections.gb10.serving.plugins.module_utils._wire import WireError, answer_handshake, read_json, refuse
 
 PREFIX = "gb10-offer-"
-MAX_CONNECTIONS = 64
+MAX_CONNECTIONS = 128
 HANDSHAKE_SECONDS = 20.0
+#: A peer that takes nothing and answers nothing for so long is gone, even while the kernel would still try.
+UNANSWERED_MS = 30_000
 
 #: Answers one request of a receiver on this connection.
 Handler = Callable[[socket.socket, dict[str, Any]], None]
 
 
-def check_addresses(address: str, allowed: Iterable[str]) -> list[str]:
+def check_addresses(addresses: str | Sequence[str], allowed: Iterable[str]) -> list[str]:
     """The allowed peers in normal form; JobError when the offer would be open to more than them."""
+    own = [addresses] if isinstance(addresses, str) else list(addresses)
+    if not own:
+        raise JobError("An offer needs addresses to listen on. Give the fabric addresses of this node.")
     try:
-        if ipaddress.ip_address(address).is_unspecified:
-            raise JobError(
-                f"An offer must not listen on all addresses, but address is {address}. Give the fabric address of "
-                "this node."
-            )
+        for address in own:
+            if ipaddress.ip_address(address).is_unspecified:
+                raise JobError(
+                    f"An offer must not listen on all addresses, but it was given {address}. Give the fabric "
+                    "addresses of this node."
+                )
         peers = [str(ipaddress.ip_address(peer)) for peer in allowed]
     except ValueError as error:
         raise JobError(
@@ -65,19 +73,45 @@ def listen(address: str, port: int, device: str | None = None) -> socket.socket:
         ) from error
 
 
+def listen_on_all(addresses: Sequence[str], port: int, device: str | None = None) -> list[socket.socket]:
+    """One listener for each address, all on one port. A rail without its address is left out while others are there."""
+    for attempt in range(20):
+        listeners: list[socket.socket] = []
+        failed: JobError | None = None
+        taken = False
+        for address in addresses:
+            try:
+                listeners.append(listen(address, listeners[0].getsockname()[1] if listeners else port, device))
+            except JobError as error:
+                number = getattr(error.__cause__, "errno", None)
+                failed, taken = error, taken or number == errno.EADDRINUSE
+                if number != errno.EADDRNOTAVAIL:
+                    break
+        else:
+            if listeners:
+                return listeners
+        for listener in listeners:
+            listener.close()
+        # A free port of one address can be taken on the next: choose again, unless the port was asked for.
+        if failed and (port or not taken or attempt == 19):
+            raise failed
+    raise JobError(f"No port is free on all of {', '.join(addresses)}.")
+
+
 class Server:
     """Accepts until it was idle for too long or its session folder is gone."""
 
     def __init__(
         self,
-        listener: socket.socket,
+        listeners: socket.socket | Sequence[socket.socket],
         session: str,
         token: str,
         allowed: Iterable[str],
         idle_timeout: float,
         handler: Handler,
     ) -> None:
-        self.listener, self.session, self.token = listener, session, token
+        self.listeners = [listeners] if isinstance(listeners, socket.socket) else list(listeners)
+        self.listener, self.session, self.token = self.listeners[0], session, token
         self.allowed, self.idle_timeout, self.handler = set(allowed), idle_timeout, handler
         self.ending = False
 
@@ -85,7 +119,13 @@ class Server:
         """Returns why it ended."""
         threads: list[threading.Thread] = []
         idle_since = time.monotonic()
-        self.listener.settimeout(0.5)
+        with selectors.DefaultSelector() as ready:
+            for listener in self.listeners:
+                listener.setblocking(False)
+                ready.register(listener, selectors.EVENT_READ)
+            return self._accept(ready, threads, idle_since)
+
+    def _accept(self, ready: selectors.BaseSelector, threads: list[threading.Thread], idle_since: float) -> str:
         while not self.ending:
             if not os.path.isdir(self.session):
                 return "withdrawn"
@@ -94,16 +134,17 @@ class Server:
                 idle_since = time.monotonic()
             elif time.monotonic() - idle_since > self.idle_timeout:
                 return "idle"
-            try:
-                connection, peer = self.listener.accept()
-            except TimeoutError:
-                continue
-            if len(threads) >= MAX_CONNECTIONS:
-                connection.close()
-                continue
-            thread = threading.Thread(target=self._connection, args=(connection, str(peer[0])), daemon=True)
-            thread.start()
-            threads.append(thread)
+            for key, _events in ready.select(0.5):
+                try:
+                    connection, peer = key.fileobj.accept()  # type: ignore[union-attr]
+                except OSError:
+                    continue
+                if len(threads) >= MAX_CONNECTIONS:
+                    connection.close()
+                    continue
+                thread = threading.Thread(target=self._connection, args=(connection, str(peer[0])), daemon=True)
+                thread.start()
+                threads.append(thread)
         return "asked"
 
     def _connection(self, connection: socket.socket, peer: str) -> None:
@@ -117,6 +158,7 @@ class Server:
                 return
             connection.settimeout(max(self.idle_timeout, HANDSHAKE_SECONDS))
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNANSWERED_MS)
             while not self.ending:
                 request = read_json(connection)
                 if request is None:
@@ -154,22 +196,25 @@ def _lock_is_free(session: str) -> bool:
 
 
 def open_offer(
-    address: str,
+    addresses: str | Sequence[str],
     port: int,
     allowed: Iterable[str],
     idle_timeout: float,
     make: Callable[[str], Handler],
     device: str | None = None,
 ) -> dict[str, Any]:
-    """Starts the detached server. make(session) gives the handler. Returns address, port, token and session."""
-    peers = check_addresses(address, allowed)
-    listener = listen(address, port, device)
+    """Starts the detached server. make(session) gives the handler, in the caller's process: it must start no thread.
+
+    Returns the addresses that it listens on (address is the first), port, token and session.
+    """
+    peers = check_addresses(addresses, allowed)
+    listeners = listen_on_all([addresses] if isinstance(addresses, str) else list(addresses), port, device)
     sweep()
     session = private_dir(PREFIX)
     token = secrets.token_urlsafe(32)
     lock = os.open(os.path.join(session, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    server = Server(listener, session, token, peers, idle_timeout, make(session))
+    server = Server(listeners, session, token, peers, idle_timeout, make(session))
 
     def work() -> None:
         def end(_number: int, _frame: object) -> None:
@@ -178,17 +223,27 @@ def open_offer(
         signal.signal(signal.SIGTERM, end)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         try:
+            getattr(server.handler, "begin", lambda: None)()  # threads of the handler: they do not survive a fork
             server.serve()
         finally:
-            listener.close()
+            for listener in listeners:
+                listener.close()
             shutil.rmtree(session, ignore_errors=True)
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             with contextlib.suppress(OSError):
                 os.killpg(0, signal.SIGTERM)
 
-    result = {"address": address, "port": listener.getsockname()[1], "token": token, "session": session}
-    detach(work, keep_fds=(listener.fileno(), lock))
-    listener.close()
+    bound = [str(listener.getsockname()[0]) for listener in listeners]
+    result = {
+        "address": bound[0],
+        "addresses": bound,
+        "port": listeners[0].getsockname()[1],
+        "token": token,
+        "session": session,
+    }
+    detach(work, keep_fds=(*(listener.fileno() for listener in listeners), lock))
+    for listener in listeners:
+        listener.close()
     os.close(lock)
     return result
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 
+_TYPES = (int, int, list, str)  # of begin, end, shape, dtype
 HEADER_LIMIT = 100_000_000  # bytes; the reference implementation refuses longer ones too
 
 # Bits of one element, by the names that the format uses.
@@ -123,9 +124,8 @@ def _check(shard: Shard, header: dict[str, object], data_start: int) -> None:
             dtype = entry["dtype"]  # type: ignore[index]
             shape = entry["shape"]  # type: ignore[index]
             begin, end = entry["data_offsets"]  # type: ignore[index]
-            # exact types: a header may hold 600 tensors, a model 100,000, and bool is an int
-            typed = type(begin) is int and type(end) is int and type(shape) is list and type(dtype) is str
-            if not typed or begin < 0 or (shape and min(shape) < 0):
+            # Exact types in one comparison: a model has 100,000 tensors, and a bool is an int for isinstance().
+            if (type(begin), type(end), type(shape), type(dtype)) != _TYPES or begin < 0 or (shape and min(shape) < 0):
                 raise ValueError("a value has the wrong type or is negative")
             elements = prod(shape)
         except (KeyError, TypeError, ValueError) as exc:

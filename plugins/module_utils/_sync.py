@@ -19,19 +19,23 @@ from ansible_collections.gb10.serving.plugins.module_utils._offer import withdra
 
 _SPEC: dict[str, Any] = {
     "state": {"type": "str", "choices": ["present", "offered", "withdrawn"], "default": "present"},
-    "source": {
-        "type": "dict",
+    "sources": {
+        "type": "list",
+        "elements": "dict",
         "options": {
-            "address": {"type": "str", "required": True},
+            "host": {"type": "str"},
+            "addresses": {"type": "list", "elements": "str", "required": True},
             "port": {"type": "int", "required": True},
             "token": {"type": "str", "required": True, "no_log": True},
         },
     },
-    "address": {"type": "str"},
+    "addresses": {"type": "list", "elements": "str"},
+    "following": {"type": "bool", "default": False},
     "port": {"type": "int", "default": 0},
     "allowed": {"type": "list", "elements": "str"},
     "session": {"type": "str"},
     "idle_timeout": {"type": "int"},
+    "wait": {"type": "bool", "default": True},
     "detach": {"type": "bool", "default": False},
 }
 
@@ -45,7 +49,7 @@ def run_module(own: dict[str, Any], subject: str, present_needs: list[str], pres
         argument_spec={**own, **_SPEC},
         required_if=[
             ("state", "present", present_needs),
-            ("state", "offered", [subject, "address", "allowed"]),
+            ("state", "offered", [subject, "addresses", "allowed"]),
             ("state", "withdrawn", ["session"]),
         ],
         supports_check_mode=True,

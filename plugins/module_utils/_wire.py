@@ -38,14 +38,16 @@ def send_line(sock: socket.socket, text: str) -> None:
     sock.sendall(text.encode() + b"\n")
 
 
-def read_line(sock: socket.socket, limit: int = 65536) -> str:
-    """One line; empty when the other side closed. Byte by byte, since raw data may follow."""
+def read_line(sock: socket.socket, limit: int = 1 << 20) -> str:
+    """One line; empty when the other side closed. Takes no byte beyond it, since raw data may follow."""
     line = bytearray()
     while len(line) < limit:
-        byte = sock.recv(1)
-        if not byte or byte == b"\n":
-            return line.decode("utf-8", "replace")
-        line += byte
+        seen = sock.recv(4096, socket.MSG_PEEK)
+        end = seen.find(b"\n")
+        part = sock.recv(len(seen) if end < 0 else end + 1)
+        line += part
+        if not part or end >= 0:
+            return line.removesuffix(b"\n").decode("utf-8", "replace")
     raise WireError(f"a line longer than {limit} bytes came")
 
 
@@ -102,11 +104,11 @@ def handshake(sock: socket.socket, token: str) -> None:
         raise WireError("the source could not prove that it knows the token; it is not the node that made this offer")
 
 
-def connect(address: str, port: int, token: str, timeout: float) -> socket.socket:
-    """A connection that is proven both ways. WireError names address and port."""
+def connect(address: str, port: int, token: str, timeout: float, patience: float = 20) -> socket.socket:
+    """A connection that is proven both ways, within patience. WireError names address and port."""
     where = f"{address} port {port}"
     try:
-        sock = socket.create_connection((address, port), timeout=20)
+        sock = socket.create_connection((address, port), timeout=patience)
     except OSError as error:
         raise WireError(
             f"cannot connect to the source at {where}: {error}. Is the offer still open, and is the fabric address "

@@ -29,9 +29,11 @@ options:
       - V(fabric) needs the facts, and pairs the rails of all hosts by their subnets.
       - V(sources) needs the facts, the pairing as C(__gb10_fabric), and the results of M(gb10.serving.engine_info) and
         M(gb10.serving.model_info) as C(__gb10_image) and C(__gb10_model).
+      - V(offers) needs the result of V(sources) as C(__gb10_sources) and those of M(gb10.serving.image_sync) or
+        M(gb10.serving.model_sync) with C(state=offered) as C(__gb10_image_offer) or C(__gb10_model_offer).
     type: str
     required: true
-    choices: [inventory, nodes, fabric, sources]
+    choices: [inventory, nodes, fabric, sources, offers]
   gpus:
     description: What the containers ask Docker for; empty for none. For O(about=nodes).
     type: str
@@ -43,6 +45,14 @@ options:
   image:
     description: Reference of the image. Required with O(about=sources).
     type: str
+  copy:
+    description: What the offers are of. Required with O(about=offers).
+    type: str
+    choices: [image, model]
+  verify_model:
+    description: Every node but the source is a receiver, so that its copy is read and compared. For O(about=sources).
+    type: bool
+    default: false
 author:
   - gb10.serving contributors (@gb10-serving)
 """
@@ -72,8 +82,28 @@ rails:
         spark-a: {netdev: enp1s0f0np0, hca: rocep1s0f0, address: 192.168.200.12, gid_index: 3, mtu: 9000}
 image_copy:
   description:
-    - Who sends the image to whom over which address; C(receivers) is empty when all have it. C(model_copy) alike.
+    - How the image comes to every node. C(model_copy) alike.
+    - C(receivers) stand in the order of the chain; it is empty when all nodes have the image.
+    - C(plan) says by host on which addresses it offers, who may fetch there, where it fetches itself in order of
+      preference, and at what rate in bytes per second the fabric test saw the first of these links.
   returned: O(about=sources)
   type: dict
-  sample: {source: spark-a, address: 192.168.200.12, receivers: [spark-b], size_bytes: 18000000000}
+  sample:
+    source: spark-a
+    receivers: [spark-b]
+    content: sha256:3c1f2a
+    size_bytes: 18000000000
+    plan:
+      spark-a: {addresses: [192.168.200.12], allowed: [192.168.200.13], following: false, sources: []}
+      spark-b:
+        addresses: []
+        allowed: []
+        following: true
+        sources: [{host: spark-a, addresses: [192.168.200.12]}]
+        measured_rate: 24000000000
+sources:
+  description: By host, where it fetches, with the port and the token of each offer. Keep it out of logs with C(no_log).
+  returned: O(about=offers)
+  type: dict
+  sample: {spark-b: [{host: spark-a, addresses: [192.168.200.12], port: 40123, token: VALUE_HIDDEN}]}
 """

@@ -14,6 +14,8 @@ version_added: 0.1.0
 description:
   - The spec is the one document that every address, port, interface, path, flag and version of a deployment comes from.
   - Its id depends on all the rest, so an unchanged deployment keeps its id.
+  - Refuses wishes that cannot work, all of them in one message. Arguments of the engine are held against the flags that
+    the help of the image lists; where these are not known, a warning says so.
 extends_documentation_fragment:
   - gb10.serving.attributes
   - gb10.serving.attributes.info_module

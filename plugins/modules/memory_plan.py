@@ -73,7 +73,7 @@ options:
       kv_cache_dtype:
         description: Type of the KV cache; V(auto) is the type of the model, or what its checkpoint asks for.
         type: str
-        choices: [auto, fp8]
+        choices: [auto, bfloat16, float16, fp8, fp8_e4m3, fp8_e5m2]
         default: auto
       kv_cache_bytes:
         description:

@@ -11,8 +11,11 @@ short_description: Bring a model directory from one node to others
 version_added: 0.1.0
 description:
   - Makes a node end with a verified model directory, fetched from a node that has it over the fabric.
-  - Files come into a staging directory beside the destination, are compared with the manifest, and then put in place.
-    An interrupted copy goes on where it stopped.
+  - Files come in ranges over all rails at once, into a staging directory beside the destination. Each is compared with
+    its SHA-256, which the hub's metadata or the source knows; only a file that differs is fetched again. Then all are
+    put in place at once. An interrupted copy goes on where it stopped.
+  - A node that receives can hand on each file as soon as that is verified (O(following)), so that a chain of nodes
+    takes about as long as one.
   - Files that are there and right are not sent again. Files that are not part of the model are left alone.
   - Links are followed on the source, so that the snapshot of a Hugging Face cache arrives as plain files.
   - A marker file C(.gb10-model.json) in the directory makes the next run free.
@@ -37,7 +40,7 @@ options:
   manifest:
     description:
       - What the directory shall hold, as RV(gb10.serving.model_info#module:model) gives it on the source.
-      - Needed with O(state=present). With O(state=offered) the directory is compared with it.
+      - Needed with O(state=present) and O(following). With O(state=offered) the directory is compared with it.
     type: dict
     suboptions:
       digest:
@@ -53,9 +56,17 @@ options:
         description: How many files the model has; a list that was cut is refused.
         type: int
   streams:
-    description: How many files come at once.
+    description: How many connections at once on each rail.
     type: int
-    default: 4
+    default: 2
+  verify:
+    description:
+      - With V(full) every file that is there is read and compared with its SHA-256 as noted by an earlier copy, by the
+        hub's tools or by a source. Only damaged files are fetched.
+      - With V(none) a directory with a marker and files of the right size counts as right.
+    type: str
+    choices: [none, full]
+    default: none
   owner:
     description:
       - Owner of what is written.
@@ -73,8 +84,8 @@ EXAMPLES = r"""
   gb10.serving.model_sync:
     state: offered
     path: ~/models/Qwen3.5-122B-A10B-FP8
-    address: 192.168.200.12
-    allowed: [192.168.200.13]
+    addresses: [192.168.200.12, 192.168.201.12]
+    allowed: [192.168.200.13, 192.168.201.13]
   no_log: true
   register: offer
 
@@ -84,10 +95,32 @@ EXAMPLES = r"""
     manifest:
       digest: "{{ head_model.model.digest }}"
       files: "{{ head_model.model.files }}"
-    source:
-      address: "{{ offer.address }}"
-      port: "{{ offer.port }}"
-      token: "{{ offer.token }}"
+    sources:
+      - host: spark-a
+        addresses: "{{ offer.addresses }}"
+        port: "{{ offer.port }}"
+        token: "{{ offer.token }}"
+
+- name: Hand the model on from the second node while it still comes
+  gb10.serving.model_sync:
+    state: offered
+    following: true
+    path: ~/models/Qwen3.5-122B-A10B-FP8
+    manifest:
+      digest: "{{ head_model.model.digest }}"
+      files: "{{ head_model.model.files }}"
+    addresses: [192.168.200.13, 192.168.201.13]
+    allowed: [192.168.200.14, 192.168.201.14]
+  no_log: true
+  register: second_offer
+
+- name: Read every file again, and fetch only what is damaged
+  gb10.serving.model_sync:
+    path: ~/models/Qwen3.5-122B-A10B-FP8
+    verify: full
+    manifest:
+      digest: "{{ head_model.model.digest }}"
+      files: "{{ head_model.model.files }}"
 
 - name: Close the offer
   gb10.serving.model_sync:
@@ -121,6 +154,28 @@ files_moved:
   returned: when something was fetched
   type: int
   sample: 39
+rails:
+  description: Bytes by the address of the source that they came from.
+  returned: when something was fetched
+  type: dict
+  sample: {192.168.200.12: 63500000000, 192.168.201.12: 63500000000}
+refetched:
+  description: Files that came damaged and were fetched again.
+  returned: when something was fetched
+  type: list
+  elements: str
+  sample: []
+sha256_known:
+  description: Of how many of the fetched files the source knew the SHA-256 before it read them.
+  returned: when something was fetched
+  type: int
+  sample: 39
+damaged:
+  description: Files whose content was not what it should be.
+  returned: O(verify=full)
+  type: list
+  elements: str
+  sample: []
 seconds:
   description: Duration of the copy with verification.
   returned: O(state=present)
@@ -132,10 +187,16 @@ total_bytes:
   type: int
   sample: 127000000000
 address:
-  description: Address of the offer.
+  description: First of RV(addresses).
   returned: O(state=offered)
   type: str
   sample: 192.168.200.12
+addresses:
+  description: Addresses of the offer; those of rails that are not up are left out.
+  returned: O(state=offered)
+  type: list
+  elements: str
+  sample: [192.168.200.12, 192.168.201.12]
 port:
   description: Port of the offer.
   returned: O(state=offered)
@@ -153,78 +214,10 @@ session:
   sample: /run/gb10-offer-x1y2
 """
 
-import socket
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.gb10.serving.plugins.module_utils import _model, _model_copy, _model_state, _offer
-from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, Progress
-from ansible_collections.gb10.serving.plugins.module_utils._sync import carry_out, owner_setter, run_module
-
-
-def offered(module: AnsibleModule) -> dict[str, Any]:
-    host = socket.gethostname()
-    model = _model.inspect(module.params["path"])
-    wanted = (module.params["manifest"] or {}).get("digest")
-    if not model["complete"]:
-        raise JobError(
-            f"The model at {model['path']} on {host} is not complete, so it cannot be offered: "
-            f"{' '.join(model['problems'][:3])}"
-        )
-    if wanted and wanted != model["digest"]:
-        raise JobError(
-            f"The model at {model['path']} on {host} has the digest {model['digest']}, expected {wanted}: it "
-            "changed since it was looked at. Run again from the start."
-        )
-    facts = {key: model[key] for key in ("path", "digest", "total_bytes")}
-    if module.check_mode:
-        return dict(facts, changed=True)
-    sizes = _model_state.check_manifest(model)
-    offer = _offer.open_offer(
-        module.params["address"],
-        module.params["port"],
-        module.params["allowed"],
-        module.params["idle_timeout"] or 120,
-        lambda _session: _model_copy.send_files(model["path"], sizes),
-    )
-    return dict(facts, changed=True, **offer)
-
-
-def present(module: AnsibleModule) -> dict[str, Any]:
-    host = socket.gethostname()
-    wanted = _model_state.destination(module.params["path"], module.params["manifest"])
-    state, wrong = wanted.observe()
-    answer: dict[str, Any] = {"path": wanted.path, "digest": wanted.digest, "moved_bytes": 0, "seconds": 0.0}
-    diff = {"before": "".join(f"to copy: {name}\n" for name in wrong) or f"{state}\n", "after": "ok\n"}
-    own = owner_setter(module.params["owner"], module.params["group"], wanted.path)
-    if state == "ok":
-        return dict(answer, changed=False)
-    if state == "unmarked":
-        if not module.check_mode:
-            wanted.mark(wanted.path)
-            own(wanted.marker(wanted.path))
-        return dict(answer, changed=True, diff=diff)
-    moves = sum(wanted.sizes[name] for name in wrong) - wanted.staged_bytes(wrong)
-    lack = wanted.lack_of_space(moves)
-    if lack:
-        raise JobError(lack)
-    if module.check_mode:
-        return dict(answer, changed=True, moved_bytes=moves, diff=diff)
-    source = module.params["source"]
-    if source is None:
-        raise JobError(
-            f"The model at {wanted.path} on {host} lacks {len(wrong)} of {len(wanted.sizes)} files "
-            f"({moves / 1e9:.2f} GB) or differs from {wanted.digest}, "
-            "and no source was given. Offer it on a node that has it."
-        )
-    idle = module.params["idle_timeout"] or 300
-
-    def work(progress: Progress) -> dict[str, Any]:
-        puller = _model_copy.Puller(source, max(1, module.params["streams"]), idle, progress)
-        return dict(_model_copy.fetch(wanted, puller, own), changed=True, path=wanted.path)
-
-    return dict(carry_out(module, work, idle), diff=diff)
+from ansible_collections.gb10.serving.plugins.module_utils._model_sync import offered, present
+from ansible_collections.gb10.serving.plugins.module_utils._sync import run_module
 
 
 def main() -> None:
@@ -238,7 +231,8 @@ def main() -> None:
                 "files_count": {"type": "int"},
             },
         },
-        "streams": {"type": "int", "default": 4},
+        "streams": {"type": "int", "default": 2},
+        "verify": {"type": "str", "choices": ["none", "full"], "default": "none"},
         "owner": {"type": "str"},
         "group": {"type": "str"},
     }

@@ -147,6 +147,7 @@ document:
       description:
         - C(bytes_per_token_per_rank), C(bytes_per_request_per_rank) for a request of the context length, C(tokens) as
           the engine's log will say, and C(max_concurrency), the requests of the context length that the cache holds.
+        - C(dtype), the type that the cache is kept in, and C(fixed), whether its size was set.
       type: dict
       returned: always
       sample: {tokens: 2998272, max_concurrency: 22.87}

@@ -95,7 +95,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.gb10.serving.plugins.module_utils import _image_copy, _rank
+from ansible_collections.gb10.serving.plugins.module_utils import _image_docker, _rank
 
 LOG_LINES_KEPT = 2000
 
@@ -163,7 +163,7 @@ class Rank:
     def _check_image(self, release: str) -> None:
         """A tag may have moved since the release was made; ranks that run different images hang or answer nonsense."""
         image = (_rank.read_spec(self.directory, release) or {}).get("engine", {}).get("image", {})
-        found = _image_copy.inspect(image["ref"]) if image else {}
+        found = _image_docker.inspect(image["ref"]) if image else {}
         if found and found["content"] != image["content"]:
             self.module.fail_json(
                 msg=f"the image {image['ref']} on this node is {found['content'] or 'gone'}. Expected: "

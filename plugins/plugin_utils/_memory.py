@@ -18,8 +18,11 @@ from ansible_collections.gb10.serving.plugins.plugin_utils._memory_checks import
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import Fit, engine_problems, fit
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_levers import levers
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import MIB, Engine, Model, Wishes
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import read_nodes
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import Node, read_nodes
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_notes import notes
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_search import Candidate, search
+
+_BECOMES = {"fits": "fits", "borderline": "is borderline"}
 
 
 def inputs_digest(
@@ -37,14 +40,25 @@ def inputs_digest(
 
 
 def _no_layout(
-    model: Model, engine: Engine, tried: list[Candidate], count: int, tp: int, context: int, inputs: str
+    model: Model,
+    nodes: tuple[Node, ...],
+    wishes: Wishes,
+    engine: Engine,
+    tried: list[Candidate],
+    context: int,
+    inputs: str,
 ) -> dict[str, Any]:
     """None of the layouts is one that the engine starts with."""
+    count, tp = len(nodes), wishes.tensor_parallel or len(nodes)
     sizes = [n for n in range(1, count + 1) if not engine_problems(model, n, False, engine)]
     if any("nodes with one GPU each" in reason for reason in tried[0].why):
         what = [f"Add nodes, or set gb10_plan_tp to one of {sizes}."]
     else:
         what = [f"Set gb10_plan_tp to one of {sizes} on {count} node{'s' if count > 1 else ''}."]
+        if wishes.tensor_parallel and wishes.pipeline_parallel is None:
+            other, _all = search(model, nodes, replace(wishes, tensor_parallel=None), engine, context)
+            if other and other.verdict != "refused" and other.shape.pp > 1:
+                what.append(f"Leave gb10_plan_tp out: with {other.shape.words} it {_BECOMES[other.verdict]}.")
     result = blank(tp, context, list(tried[0].why), what, inputs)
     return {**result, "candidates": [candidate.as_dict() for candidate in tried]}
 
@@ -74,7 +88,7 @@ def plan(
     why = wish_problems(wished, used_engine)
     if why:
         return blank(0, 0, why, correct, inputs)
-    seen = seen.loaded_as(wished.dtype)
+    seen, wished = seen.loaded_as(wished.dtype), wished.as_started(used_engine)
     machines, why = read_nodes(nodes, wished)
     limit = seen.config.get("max_position_embeddings")
     tp = wished.tensor_parallel or len(nodes)
@@ -90,7 +104,7 @@ def plan(
         why = [f"A number in the model's config makes no sense together with the others: {exc}. Check config.json."]
         return blank(tp, context, why, correct, inputs)
     if taken is None or taken.found is None:
-        return _no_layout(seen, used_engine, tried, len(machines), tp, context, inputs)
+        return _no_layout(seen, machines, wished, used_engine, tried, context, inputs)
     found = _with_a_pool(taken.found, taken.verdict, seen, wished)
     asked = replace(wished, max_num_seqs=found.wishes.max_num_seqs)
     better = [] if taken.verdict == "fits" else changes(seen, machines, asked, used_engine, taken.found, taken.verdict)
@@ -100,7 +114,7 @@ def plan(
         "remedies": [change.change for change in better],
         "changes": [change.as_dict() for change in better],
         "levers": levers(seen, machines, asked, used_engine, found) if taken.verdict == "fits" else [],
-        "notes": list(taken.notes),
+        "notes": [*taken.notes, *notes(found, taken.verdict, model, seen)],
         "candidates": [candidate.as_dict() for candidate in tried],
         **answer(found, seen, wished),
         "inputs": inputs,

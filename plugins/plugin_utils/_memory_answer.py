@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import Fit
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import GIB, Engine, Model, Term, Wishes
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import SHARE_STEPS, Fit
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_kv_sglang import STATE_RATIO
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import GIB, MIB, Engine, Model, Term, Wishes
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import Node
-
-GMU_STEPS = 200  # utilisation is given in steps of 1/200
 
 
 def utilisation(found: Fit) -> float:
@@ -20,8 +19,8 @@ def utilisation(found: Fit) -> float:
     if found.wishes.gpu_memory_utilization is not None:
         return float(found.wishes.gpu_memory_utilization)
     taken = found.weights_bytes + found.overhead_bytes + found.pool
-    steps = min(GMU_STEPS * min(taken, max(0, node.available - node.reserve)) // node.total for node in found.nodes)
-    return max(1 if found.ok else 0, min(steps, GMU_STEPS)) / GMU_STEPS
+    steps = min(SHARE_STEPS * min(taken, max(0, node.available - node.reserve)) // node.total for node in found.nodes)
+    return max(1 if found.ok else 0, min(steps, SHARE_STEPS)) / SHARE_STEPS
 
 
 def static_fraction(found: Fit) -> float:
@@ -29,8 +28,9 @@ def static_fraction(found: Fit) -> float:
     if found.wishes.mem_fraction_static is not None:
         return float(found.wishes.mem_fraction_static)
     taken = found.weights_bytes + found.pool
-    steps = min(GMU_STEPS * taken // max(1, node.available) for node in found.nodes)
-    return max(0, min(steps, GMU_STEPS)) / GMU_STEPS
+    least = min(node.available for node in found.nodes)  # all ranks go by the poorest
+    steps = SHARE_STEPS * (taken + 1) // max(1, least)  # a share of bytes was rounded down by less than one
+    return max(0, min(steps, SHARE_STEPS)) / SHARE_STEPS
 
 
 def _cache_terms(found: Fit, node: Node) -> list[Term]:
@@ -44,6 +44,11 @@ def _cache_terms(found: Fit, node: Node) -> list[Term]:
     if found.pin is not None:
         how = "as set (gb10_plan_kv_cache_gib)"
     words = "state: linear groups' share of the pool, full of requests of the context length"
+    if found.layout.is_sglang:
+        ratio, slot = f"{STATE_RATIO} / {1 + STATE_RATIO} of the pool", found.layout.cells.state / MIB
+        words = (
+            f"state: {ratio} (mamba_full_memory_ratio), slots of {slot:.1f} MiB, {found.layout.cells.slots} a request"
+        )
     return [
         Term("kv", found.pool - state, f"kv: {how}, less state", error, node.source),
         Term("state", state, words, 0, "config.json"),
@@ -108,10 +113,15 @@ def expected_log(found: Fit, engine: Engine) -> list[dict[str, Any]]:
                 round(concurrency, 2),
             ),
         ]
-        if found.pin is None and found.mode == "total":
-            lines.insert(0, (f"Available KV cache memory: {found.budget / GIB:.2f} GiB", None, None))
         lines.insert(0, (f"Model loading took {weights:.2f} GiB memory", None, None))
     return [{"line": line, "tokens": n, "concurrency": times} for line, n, times in lines]
+
+
+def _kv_dtype(model: Model, wishes: Wishes) -> str:
+    """What a cache is kept in; auto is what the checkpoint asks for, else the type of the activations."""
+    size = model.kv_dtype_bytes(wishes.kv_cache_dtype)
+    sixteen = "fp16" if model.config.get("dtype") == "float16" else "bf16"
+    return {1: "fp8", 2: sixteen}.get(size, "fp32")
 
 
 def settings(found: Fit, wishes: Wishes) -> dict[str, Any]:
@@ -161,7 +171,7 @@ def blank(tp: int, context: int, why: list[str], what: list[str], inputs: str) -
         "terms": [],
         "load_peak": None,
         "settings": {},
-        "kv": {**dict.fromkeys(nothing, 0), "max_concurrency": 0.0},
+        "kv": {**dict.fromkeys(nothing, 0), "max_concurrency": 0.0, "dtype": None, "fixed": False},
         "expected_log": [],
         "basis": "none",
         "weights_source": "nothing",
@@ -202,8 +212,10 @@ def answer(found: Fit, model: Model, wishes: Wishes) -> dict[str, Any]:
             "bytes_per_request_per_rank": request,
             "tokens": tokens,
             "max_concurrency": round(concurrency, 2),
+            "dtype": _kv_dtype(model, wishes),
+            "fixed": wishes.kv_cache_bytes is not None,
         },
         "expected_log": expected_log(found, found.engine),
-        "basis": f"measured on {worst.host}" if worst.measured else "prior",
+        "basis": worst.source if worst.measured else "prior",
         "weights_source": model.source,
     }

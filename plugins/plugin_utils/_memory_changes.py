@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_answer import static_fraction, utilisation
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_case import Case, Change
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import (
     EXPERT_PARALLEL,
+    SHARE_STEPS,
     TOKEN_STEP,
     Fit,
     Shape,
@@ -20,49 +22,18 @@ from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import (
     fit,
     gib,
 )
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_larger import larger
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import GIB, MIB, Engine, Model, Wishes
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import Node, more_like
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import Node
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_verdict import RANK, judge
 
 FEWEST_TOKENS, FEWEST_SEQS = 2048, 16
-SIZES = (2, 3, 4, 8, 16)
-FOUR_BITS = 0.5625  # bytes of a parameter in NVFP4: half a byte and a scale for each 16
+TRIED_SHARES = 8
 
 
-@dataclass(frozen=True)
-class Change:
-    """One thing to change, with what it gives."""
-
-    change: str
-    effect_bytes: int | None
-    verdict: str | None
-    settings: dict[str, Any]
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "change": self.change,
-            "effect_bytes": self.effect_bytes,
-            "verdict": self.verdict,
-            "settings": self.settings,
-        }
-
-
-@dataclass(frozen=True)
-class Case:
-    model: Model
-    nodes: tuple[Node, ...]
-    wishes: Wishes  # as they were asked for, with what was picked
-    engine: Engine
-    now: Fit
-    verdict: str
-    open_context: bool  # nobody asked for this context
-
-    def attempt(self, wishes: Wishes, context: int | None = None, shape: Shape | None = None) -> Fit:
-        return fit(self.model, self.nodes, wishes, self.engine, shape or self.now.shape, context or self.now.context)
-
-    def change(self, words: str, wishes: Wishes, settings: dict[str, Any], shape: Shape | None = None) -> Change:
-        found = self.attempt(wishes, shape=shape)
-        return Change(words, found.slack - self.now.slack, judge(found)[0], settings)
+def _request(found: Fit) -> int:
+    """As the table of a plan has it: without the block that is held back for all."""
+    return found.layout.request_bytes(found.context)
 
 
 def _argument(add: str = "", remove: str = "") -> dict[str, Any]:
@@ -84,7 +55,7 @@ def server_settings(case: Case) -> Iterator[tuple[str, Wishes, dict[str, Any], S
         yield (
             (
                 f"Set the KV cache dtype to fp8 (gb10_plan_kv_cache_dtype): one request of {case.now.context} tokens "
-                f"then needs {gib(case.attempt(eight).needed)} instead of {gib(case.now.needed)}."
+                f"then takes {gib(_request(case.attempt(eight)))} instead of {gib(_request(case.now))}."
             ),
             eight,
             {"gb10_plan_kv_cache_dtype": "fp8"},
@@ -132,6 +103,22 @@ def server_settings(case: Case) -> Iterator[tuple[str, Wishes, dict[str, Any], S
         )
 
 
+def _with_share(wishes: Wishes, key: str, share: float) -> Wishes:
+    if key == "gpu_memory_utilization":
+        return replace(wishes, gpu_memory_utilization=share)
+    return replace(wishes, mem_fraction_static=share)
+
+
+def _share_for(case: Case, key: str, free: Fit, verdict: str) -> float | None:
+    """The largest share that, when it is set, gives what leaving it out gives."""
+    most = utilisation(free) if key == "gpu_memory_utilization" else static_fraction(free)
+    for steps in range(round(most * SHARE_STEPS), round(most * SHARE_STEPS) - TRIED_SHARES, -1):
+        share = steps / SHARE_STEPS
+        if share > 0 and judge(case.attempt(_with_share(case.wishes, key, share)))[0] == verdict:
+            return share
+    return None
+
+
 def _shares(case: Case) -> Iterator[Change]:
     """What was set by hand and stands in the way."""
     now, w = case.now, case.wishes
@@ -141,9 +128,10 @@ def _shares(case: Case) -> Iterator[Change]:
         free = fit(case.model, case.nodes, open_share, case.engine, now.shape, now.context)
         verdict = judge(free)[0]
         if RANK[verdict] < RANK[case.verdict]:
-            share = utilisation(free) if key == "gpu_memory_utilization" else static_fraction(free)
+            share = _share_for(case, key, free, verdict)
             gained = min(free.left(node) - now.left(node) for node in now.nodes)
-            text = f"Leave gb10_plan_{key} out, or set it to {share}: the cache then takes what the reserve leaves."
+            other = f", or set it to {share}" if share else ""
+            text = f"Leave gb10_plan_{key} out{other}: the cache then takes what the reserve leaves."
             effect = gained if gained > 0 else free.slack - now.slack
             yield Change(text, effect, verdict, {f"gb10_plan_{key}": 0})
     if now.pin is None:
@@ -217,68 +205,12 @@ def _together(case: Case, singles: list[tuple[str, Wishes, dict[str, Any], Shape
                 yield Change(text, shorter.slack - case.now.slack, judge(shorter)[0], settings)
 
 
-def _larger(case: Case) -> Iterator[Change]:
-    """More nodes, then fewer bits."""
-    now = case.now
-    for size in SIZES:
-        if size <= now.shape.ranks or engine_problems(case.model, size, now.shape.ep, case.engine):
-            continue
-        nodes, context = more_like(now.worst, size), now.context
-        found = fit(case.model, nodes, case.wishes, case.engine, Shape(size), context)
-        if found.slack < found.margin and case.open_context:
-            context = found.layout.longest(max(0, found.budget - found.margin), context, TOKEN_STEP) or context
-            found = replace(found, context=context)
-        verdict = judge(found)[0]
-        if RANK[verdict] < RANK[case.verdict]:
-            room = f"{gib(found.slack)} to spare" if found.slack >= 0 else "and only just"
-            of = "" if context == now.context else f" with a context of {context} tokens"
-            text = f"Use {size} nodes (tensor parallel {size}){of}: {gib(found.weights_bytes)} weights on each, {room}."
-            settings = {"gb10_plan_nodes": size, "gb10_plan_tp": size}
-            yield Change(text, found.slack - now.slack, verdict, settings)
-            if verdict == "fits":
-                break
-    if (smaller := _quantised(case)) is not None:
-        yield smaller
-
-
-def _quantised(case: Case) -> Change | None:
-    now, model = case.now, case.model
-    experts = {name: size for name, size in model.by_class.items() if name in ("experts", "mlp")}
-    each = 1 if model.quantization else model.dtype_bytes
-    bits = (model.quantization or {}).get("bits")
-    settings: dict[str, Any] = {"gb10_model_id": None}
-    room = now.budget + now.weights_bytes - now.needed
-    on = f"{now.shape.ranks} node{'s' if now.shape.ranks > 1 else ''}"
-    if experts and (bits is None or (isinstance(bits, (int, float)) and bits > 4)):
-        smaller = replace(
-            model, by_class={**model.by_class, **{n: int(s / each * FOUR_BITS) for n, s in experts.items()}}
-        )
-        found = fit(smaller, case.nodes, case.wishes, case.engine, now.shape, now.context)
-        verdict = judge(found)[0]
-        if RANK[verdict] < RANK[case.verdict]:
-            text = (
-                "Use a stronger quantisation of this model (gb10_model_id), such as NVFP4 or int4: with its large "
-                f"matrices in 4 bits about {gib(found.weights_bytes)} of weights are on each rank instead of "
-                f"{gib(now.weights_bytes)}."
-            )
-            return Change(text, found.slack - now.slack, verdict, settings)
-    if case.verdict != "refused":
-        return None
-    if room > 0:
-        text = (
-            f"Use a smaller model or a stronger quantisation (gb10_model_id): at {on} and this context at most "
-            f"{gib(room)} of weights fit on each rank; this model has {gib(now.weights_bytes)}."
-        )
-    else:
-        text = "Use a smaller model or a stronger quantisation (gb10_model_id), together with a shorter context."
-    return Change(text, None, None, settings)
-
-
 def changes(
     model: Model, nodes: tuple[Node, ...], wishes: Wishes, engine: Engine, now: Fit, verdict: str
 ) -> list[Change]:
     """Ranked: what suffices alone, what suffices together, then nodes, then another checkpoint."""
-    case = Case(model, nodes, wishes, engine, now, verdict, wishes.context_length is None)
+    limit = wishes.context_length or model.config.get("max_position_embeddings") or now.context
+    case = Case(model, nodes, wishes, engine, now, verdict, wishes.context_length is None, limit)
     singles = list(server_settings(case))
     tried = [case.change(words, changed, settings, shape) for words, changed, settings, shape in singles]
     result = [
@@ -288,4 +220,4 @@ def changes(
     ]
     if not result:
         result += _together(case, singles)
-    return [*result, *_larger(case)]
+    return [*result, *larger(case)]

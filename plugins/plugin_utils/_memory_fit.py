@@ -26,6 +26,7 @@ from ansible_collections.gb10.serving.plugins.plugin_utils._memory_weights impor
 
 NOISE = 3 * GIB  # identical starts on unified memory differ by up to this much
 STEP = 256 * MIB
+SHARE_STEPS = 200  # shares are given in steps of 1/200
 TOKEN_STEP = 1024  # a proposed context is a multiple of this
 UNSURE = 2 * GIB  # of the cache that an engine makes for itself
 EXTREME = 5 * GIB  # the least that a plan without measured memory leaves
@@ -123,13 +124,14 @@ class Fit:
             return sum(term.bytes for term in self.overhead if term.name in ON_TOP)
         return 0
 
-    def requested(self, node: Node) -> int:
+    def requested(self, node: Node, available: int | None = None) -> int:
         """What the engine asks of a node for itself."""
+        have = node.available if available is None else available
         if self.mode == "total":
             return math.ceil(node.total * (self.wishes.gpu_memory_utilization or 0))
         if self.mode == "free":
-            return int(node.available * (self.wishes.mem_fraction_static or 0))
-        return node.available - node.reserve
+            return int(have * (self.wishes.mem_fraction_static or 0))
+        return have - node.reserve
 
     @cached_property
     def budgets(self) -> tuple[int, ...]:
@@ -155,9 +157,19 @@ class Fit:
         """Bytes for the cache: the pin, what the engine will make of its share, or the budget in round figures."""
         if self.pin is not None:
             return self.pin // MIB * MIB
+        if self.engine.name == "sglang" and self.mode == "plan" and (shared := self._of_a_share()) >= self.needed:
+            return shared
+        if self.mode == "free":
+            return max(0, self.budget)
         most = max(0, self.budget) // MIB * MIB
         rounded = most // STEP * STEP
         return rounded if self.mode == "plan" and rounded >= self.needed else most
+
+    def _of_a_share(self) -> int:
+        """SGLang is given a share in steps, and makes its cache of that."""
+        free = min(node.available for node in self.nodes)
+        steps = SHARE_STEPS * max(0, self.weights_bytes + self.budget) // max(1, free)
+        return int(free * (min(steps, SHARE_STEPS) / SHARE_STEPS)) - self.weights_bytes
 
     @property
     def slack(self) -> int:
@@ -184,7 +196,7 @@ class Fit:
         have = node.available if available is None else available
         if self.mode == "plan" or self.pin is not None:
             return have - self.weights_bytes - self.overhead_bytes - self.pool
-        return have - self.requested(node) - self.outside_bytes
+        return have - self.requested(node, have) - self.outside_bytes
 
     @property
     def peak(self) -> Term:

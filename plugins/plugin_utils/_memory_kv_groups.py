@@ -87,7 +87,7 @@ def _equal_pages(members: Sequence[Member]) -> list[Group]:
 
 def _least_padding(counts: Sequence[int], least: int) -> int:
     """The length of a group that leaves the fewest places empty; the longest of equally good ones."""
-    return min(range(least, max(max(counts), least) + 1), key=lambda size: (sum(-n % size for n in counts), -size))
+    return min(range(least, max((*counts, least)) + 1), key=lambda size: (sum(-n % size for n in counts), -size))
 
 
 @dataclass(frozen=True)

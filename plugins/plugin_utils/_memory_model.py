@@ -155,6 +155,13 @@ class Wishes:
         known = {k: v for k, v in (wishes or {}).items() if k in cls.__dataclass_fields__ and v is not None}
         return cls(**known)
 
+    def as_started(self, engine: Engine) -> Wishes:
+        """With a share given, the plan foretells that start: what is left open is what this version takes itself."""
+        if engine.name != "vllm" or not engine.version or self.gpu_memory_utilization is None:
+            return self
+        batched = self.max_num_batched_tokens or engine.default_batched_tokens
+        return replace(self, max_num_batched_tokens=batched, max_num_seqs=self.max_num_seqs or engine.default_seqs)
+
     @property
     def seqs(self) -> int:
         return self.max_num_seqs or min(DEFAULT_SEQS, self.batched_tokens)

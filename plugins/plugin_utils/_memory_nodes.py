@@ -39,11 +39,11 @@ def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < MOST
 
 
-def _node(host: str, total: int | None, available: int | None, wishes: Wishes) -> Node:
+def _node(host: str, total: int | None, available: int | None, wishes: Wishes, source: str) -> Node:
     reserve = wishes.reserve
     if available is not None:
         whole = max(PRIOR_TOTAL, available) if total is None else total
-        return Node(host, whole, available, True, available, available, reserve, f"measured on {host}")
+        return Node(host, whole, available, True, available, available, reserve, source or f"measured on {host}")
     whole = PRIOR_TOTAL if total is None else total
     if whole < UNIFIED_FROM:
         free = max(0, whole - DRIVER)
@@ -60,18 +60,18 @@ def read_nodes(nodes: Sequence[dict[str, Any]], wishes: Wishes) -> tuple[tuple[N
     problems: list[str] = []
     for number, node in enumerate(nodes):
         host = str(node.get("host") or f"node {number}")
+        again = "Gather facts again, or correct gb10_plan_memory_bytes and gb10_plan_available_bytes."
         total, available = node.get("total_bytes"), node.get("available_bytes")
         wrong = [
-            f"{host}: {key} is {value}; expected a number of bytes above 0. "
-            "Gather facts again, or correct gb10_plan_memory_bytes."
+            f"{host}: {key} is {value}; expected a number of bytes above 0. {again}"
             for key, value in (("total_bytes", total), ("available_bytes", available))
             if value is not None and not _whole(value)
         ]
         if not wrong and total is not None and available is not None and available > total:
-            wrong = [f"{host}: available_bytes {available} is more than total_bytes {total}. Gather the facts again."]
+            wrong = [f"{host}: available_bytes {available} is more than total_bytes {total}. {again}"]
         problems += wrong
         if not wrong:
-            result.append(_node(host, total, available, wishes))
+            result.append(_node(host, total, available, wishes, str(node.get("source") or "")))
     return tuple(result), problems
 
 

@@ -29,6 +29,11 @@ BY_RANKS = (
     (4, (2.1, 1.2), (0.4, 0.8)),
     (1 << 30, (3.6, 1.0), (1.4, 0.8)),
 )
+NETWORK_SOURCES = {
+    1: "prior: measured on H100 and GB10, one rank",
+    4: "prior: measured on H100, 2.06 to 2.17 GiB; what GB10s take beyond is in fixed",
+    1 << 30: "prior: fitted to the log of one GB10 cluster of 8 ranks",
+}
 MEASURED = "prior: measured on GB10"
 
 
@@ -94,11 +99,13 @@ def _graphs(model: Model, wishes: Wishes, engine: Engine) -> Term:
         return Term("graphs", 0, "graphs: none when eager", 0, "enforce_eager")
     if engine.name == "sglang":
         return _prior("graphs", SGLANG_GRAPHS_GIB, "decode and prefill graphs", MEASURED)
+    if not engine.graphs_in_budget:
+        return _prior("graphs", GRAPHS_GIB, "captured after the cache is made, on top of the budget", MEASURED)
+    if wishes.gpu_memory_utilization is None or wishes.kv_cache_bytes is not None:
+        return _prior("graphs", GRAPHS_GIB, "what they take; the cache is fixed, so no estimate is taken off", MEASURED)
     known = family(model).graphs_gib
     where = f"{MEASURED}{', this architecture' if known else ''}"
-    if engine.graphs_in_budget:
-        return _prior("graphs", known or GRAPHS_GIB, "vLLM's estimate, taken off the cache since 0.21", where)
-    return _prior("graphs", GRAPHS_GIB, "captured after the cache is made, on top of the budget", where)
+    return _prior("graphs", known or GRAPHS_GIB, "vLLM's estimate, taken off the cache since 0.21", where)
 
 
 def absorbed_bytes(model: Model, tp: int) -> int:
@@ -120,13 +127,13 @@ def overhead_terms(model: Model, tp: int, wishes: Wishes, engine: Engine | None 
     if wishes.overhead_bytes is not None:
         return [Term("overhead", wishes.overhead_bytes, "overhead: given by the user", 0, "gb10_plan_overhead_gib")]
     ranks = tp if tp > 1 else 1
-    network, rest = next((a, b) for limit, a, b in BY_RANKS if ranks <= limit)
+    limit, network, rest = next(row for row in BY_RANKS if ranks <= row[0])
     where = f"{MEASURED}, {f'TP{tp}' if tp > 1 else 'pipeline' if pp > 1 else 'one rank'}"
     terms = [
         _activation(model, wishes),
         _graphs(model, wishes, engine),
-        _prior("non_torch", network, f"NCCL and driver at tensor parallel {tp}", where),
-        _prior("fixed", rest, "buffers and workspaces", where),
+        _prior("non_torch", network, f"NCCL and driver at tensor parallel {tp}", NETWORK_SOURCES[limit]),
+        _prior("fixed", rest, "buffers and workspaces", where.replace("measured on", "what remains in logs of")),
     ]
     if model.config.get("vision") and not wishes.language_model_only:
         terms.append(_prior("vision_profile", VISION_GIB, "the largest image is encoded once at the start", MEASURED))

@@ -14,6 +14,7 @@ from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import (
     Fit,
     gib,
 )
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import GIB
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import Node
 
 RANK = {"fits": 0, "borderline": 1, "refused": 2}
@@ -21,6 +22,10 @@ RANK = {"fits": 0, "borderline": 1, "refused": 2}
 
 def worse(first: str, second: str) -> str:
     return max(first, second, key=RANK.__getitem__)
+
+
+def _range(node: Node) -> str:
+    return f"{node.low / GIB:.0f} to {node.high / GIB:.0f} are seen"
 
 
 def _sum(found: Fit, node: Node) -> str:
@@ -40,7 +45,7 @@ def _sum(found: Fit, node: Node) -> str:
         )
     return (
         f"{node.host} has {gib(node.available)} {'available' if node.measured else 'free by the prior'}; "
-        f"{weights} weights, {overhead} overhead and {gib(node.reserve)} reserve for the system"
+        f"{weights} weights, {overhead} overhead and {gib(node.reserve)} reserve for system and processes"
     )
 
 
@@ -105,7 +110,7 @@ def _host(found: Fit, node: Node) -> tuple[str, list[str]]:
     what = "gpu_memory_utilization" if found.mode == "total" else "mem_fraction_static"
     if found.mode == "plan":
         return "fits", []
-    left, best, least = found.left(node), found.left(node, node.high), found.left(node, node.low)
+    left, best = found.left(node), found.left(node, node.high)
     floor = min(FLOOR, node.reserve)
     asked = found.requested(node) if found.mode == "total" else 0
     if asked > node.high:
@@ -119,11 +124,19 @@ def _host(found: Fit, node: Node) -> tuple[str, list[str]]:
         ]
     if best < 0 and found.mode == "free":
         return "refused", [f"{what} and what the engine takes beside it are {gib(-best)} too much for {node.host}."]
-    if asked > node.low:
+    if left < node.reserve and asked > node.low:
+        often = "usually stops" if asked > node.available else "stops where less is free"
         return "borderline", [
             (
-                f"vLLM asks for {gib(asked)} at its start. A GB10 has {gib(node.low)} to {gib(node.high)} free after a "
-                "boot: where less is free, it stops."
+                f"vLLM asks for {gib(asked)} at its start and {often}. A GB10 usually has {gib(node.available)} free "
+                f"after a boot ({_range(node)})."
+            )
+        ]
+    if left < node.reserve and left < 0:
+        return "borderline", [
+            (
+                f"{what} needs {gib(node.available - left)} free on {node.host} at the start. A GB10 usually has "
+                f"{gib(node.available)} free after a boot ({_range(node)}): it usually fails."
             )
         ]
     if left < node.reserve:
@@ -133,8 +146,6 @@ def _host(found: Fit, node: Node) -> tuple[str, list[str]]:
                 "hosts with 3 to 7 GiB left have frozen."
             )
         ]
-    if not node.measured and least < floor:
-        return "borderline", [f"{what} leaves {gib(max(0, least))} on {node.host} where little is free after a boot."]
     return "fits", []
 
 
@@ -166,7 +177,8 @@ def _extreme(found: Fit) -> tuple[str, list[str]] | None:
         (
             f"Only on a node with {gib(taken + EXTREME)} or more free, and with less than the usual reserve: "
             f"{gib(found.weights_bytes)} weights, {gib(found.overhead_bytes)} overhead and {gib(pool)} KV cache. "
-            f"{gib(worst.low)} to {gib(worst.high)} are free after a boot."
+            f"Usually {gib(worst.available)} are free after a boot ({_range(worst)})"
+            f"{': it usually fails.' if taken + EXTREME > worst.available else '.'}"
         )
     ]
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 SCHEMA = 1
+NEWEST = {"vllm": "0.33"}  # the versions of SGLang do not differ in what is planned
 
 #: Parts of a rank's memory in the order in which they are shown: key, letter of the bar, words, colour of the picture.
 PARTS = (
@@ -19,7 +20,7 @@ PARTS = (
     ("activation_bytes", "A", "activations", "#a86400"),
     ("graphs_bytes", "G", "CUDA graphs", "#8a5a9e"),
     ("non_torch_bytes", "N", "communication and buffers", "#b0413e"),
-    ("reserve_bytes", "R", "reserve for the system", "#5b6470"),
+    ("reserve_bytes", "R", "reserve for system and engine processes", "#5b6470"),
     ("free_bytes", ".", "left free", "#9aa4af"),
     ("taken_bytes", "x", "already in use before the start", "#3d444d"),
 )
@@ -55,8 +56,28 @@ def kv_of(plan: Mapping[str, Any]) -> dict[str, Any]:
         "bytes_per_request_per_rank": plan.get("request_bytes", 0),
         "tokens": plan.get("kv_tokens_estimate", 0),
         "max_concurrency": plan.get("max_concurrency_estimate", 0.0),
+        "dtype": None,
+        "fixed": False,
     }
     return {**found, **(plan.get("kv") or {})}
+
+
+def layout_words(settings: Mapping[str, Any]) -> str:
+    """How ranks share the model."""
+    parts = [f"tensor parallel {settings['tp']}"]
+    parts += [f"pipeline parallel {settings['pp']}"] if (settings["pp"] or 1) > 1 else []
+    parts += ["expert parallel"] if (settings["ep"] or 1) > 1 else []
+    return ", ".join(parts)
+
+
+def engine_words(engine: Mapping[str, Any] | None) -> str:
+    """The engine and the version that was planned for; without one, the newest whose figures are known."""
+    name = str((engine or {}).get("name") or "vllm")
+    version = str((engine or {}).get("version") or "").removeprefix("v")
+    shown = {"vllm": "vLLM", "sglang": "SGLang"}.get(name, name)
+    if version:
+        return f"{shown} {version}"
+    return f"{shown}, newest known: {NEWEST[name]}" if name in NEWEST else shown
 
 
 def terms_of(plan: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -95,3 +95,14 @@ def by_context(main: Option, limit: int | None) -> list[Option]:
     found = [Option(f"{length // 1024}k", {**main.values, "gb10_plan_context_length": length}) for length in lengths]
     most = [Option("model's maximum", {**main.values, "gb10_plan_context_length": limit})] if limit else []
     return [Option("as planned", dict(main.values)), *found, *most]
+
+
+def laid_out(option: Option, settings: Mapping[str, Any], nodes: int) -> Option:
+    """The option in the layout of another plan, so that a row differs from it in what its name says alone."""
+    layout = {
+        "gb10_plan_nodes": nodes,
+        "gb10_plan_tp": settings["tp"],
+        "gb10_plan_pp": settings["pp"] or 1,
+        "gb10_plan_ep": (settings["ep"] or 1) > 1,
+    }
+    return Option(option.name, {**option.values, **layout}) if settings["tp"] else option

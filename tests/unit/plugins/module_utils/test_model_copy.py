@@ -6,136 +6,61 @@ import fcntl
 import json
 import os
 import pathlib
-import socket
-import struct
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from ansible_collections.gb10.serving.plugins.module_utils import (
-    _disk,
-    _model,
-    _model_copy,
-    _model_state,
-    _offer,
-    _wire,
-)
+from ansible_collections.gb10.serving.plugins.module_utils import _disk, _model_fetch, _model_sources, _model_state
 from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, Progress
-
-SHARD = 40_000
-
-
-def make_model(root: pathlib.Path) -> None:
-    """A snapshot of links into a blob folder beside it."""
-    blobs = root / "blobs"
-    snapshot = root / "snapshot"
-    blobs.mkdir(parents=True)
-    (snapshot / "sub").mkdir(parents=True)
-    files: dict[str, bytes] = {"config.json": b'{"model_type": "x", "architectures": ["X"]}', "sub/notes.txt": b"hello"}
-    weights = {}
-    for number in range(3):
-        header = json.dumps({f"t{number}": {"dtype": "U8", "shape": [SHARD], "data_offsets": [0, SHARD]}}).encode()
-        files[f"m-{number}.safetensors"] = struct.pack("<Q", len(header)) + header + os.urandom(SHARD)
-        weights[f"t{number}"] = f"m-{number}.safetensors"
-    files["model.safetensors.index.json"] = json.dumps({"weight_map": weights}).encode()
-    for name, data in files.items():
-        blob = blobs / name.replace("/", "_")
-        blob.write_bytes(data)
-        (snapshot / name).symlink_to(blob)
-
-
-def tree(root: pathlib.Path) -> dict[str, bytes]:
-    return {
-        str(p.relative_to(root)): p.read_bytes()
-        for p in root.rglob("*")
-        if p.is_file() and p.name != _model_state.MARKER
-    }
-
-
-class Place:
-    """A source that serves and a destination."""
-
-    def __init__(self, base: pathlib.Path) -> None:
-        make_model(base)
-        self.source = base / "snapshot"
-        self.path = base / "models" / "m"
-        self.manifest = {key: _model.inspect(str(self.source))[key] for key in ("digest", "files", "files_count")}
-        self.wanted = _model_state.destination(str(self.path), self.manifest)
-        listener = _offer.listen("127.0.0.1", 0)
-        self.address = {"address": "127.0.0.1", "port": listener.getsockname()[1], "token": "t"}
-        session = base / "session"
-        session.mkdir()
-        self.asked: list[dict[str, Any]] = []
-        send = _model_copy.send_files(str(self.source), self.wanted.sizes)
-
-        def handler(sock: socket.socket, request: dict[str, Any]) -> None:
-            self.asked.append(request)
-            send(sock, request)
-
-        self.server = _offer.Server(listener, str(session), "t", ["127.0.0.1"], 30, handler)
-        self.thread = threading.Thread(target=self.server.serve)
-        self.thread.start()
-
-    def fetch(self) -> dict[str, Any]:
-        self.asked.clear()
-        puller = _model_copy.Puller(self.address, 2, 10, Progress())
-        return _model_copy.fetch(self.wanted, puller, lambda _path: None)
-
-    def fetched(self) -> set[str]:
-        return {request["name"] for request in self.asked if request["op"] == "get"}
+from ansible_collections.gb10.serving.tests.unit.plugins.module_utils.model_places import (
+    RAILS,
+    Place,
+    tree,
+)
 
 
 @pytest.fixture
-def place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def place(request: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     monkeypatch.setattr(_disk, "GIB", 0)  # the head-room of a test
     monkeypatch.setattr(_disk, "head_room", lambda _size: 0)
-    found = Place(tmp_path)
+    found = Place(tmp_path, getattr(request, "param", "cache"))
     yield found
-    found.server.ending = True
-    found.thread.join(5)
-    found.server.listener.close()
+    found.end()
 
 
+@pytest.mark.parametrize("place", ["plain", "downloaded", "cache", "shared"], indirect=True)
 def test_a_new_copy_is_whole_marked_and_then_free(place: Place) -> None:
-    total = sum(place.wanted.sizes.values())
     assert place.wanted.observe()[0] == "incomplete"
     result = place.fetch()
-    assert (result["moved_bytes"], result["resumed_bytes"], result["files_moved"]) == (total, 0, 6)
+    assert (result["moved_bytes"], result["resumed_bytes"], result["files_moved"]) == (place.total, 0, 7)
+    assert (sum(result["rails"].values()), result["refetched"]) == (place.total, [])
     assert tree(place.path) == tree(place.source)
     assert not (place.path / "config.json").is_symlink()
-    assert (place.path / "m-1.safetensors").stat().st_mtime_ns == (place.source / "m-1.safetensors").stat().st_mtime_ns
-    assert json.loads((place.path / _model_state.MARKER).read_text()) == {
+    for name in place.wanted.sizes:
+        assert (place.path / name).stat().st_mtime_ns == (place.source / name).stat().st_mtime_ns, name
+    marker = json.loads((place.path / _model_state.MARKER).read_text())
+    assert {key: marker[key] for key in ("digest", "bytes", "files")} == {
         "digest": place.wanted.digest,
-        "bytes": total,
-        "files": 6,
+        "bytes": place.total,
+        "files": 7,
     }
     assert sorted(os.listdir(place.path.parent)) == ["m"]
+    assert not [name for name in os.listdir(place.path) if name.startswith(".gb10-") and "json" not in name]
     assert place.wanted.observe() == ("ok", [])
 
 
-def test_an_interrupted_copy_goes_on(place: Place) -> None:
-    staging = pathlib.Path(place.wanted.staging)
-    staging.mkdir(parents=True)
-    (staging / ".gb10-staging.json").write_text(json.dumps({"digest": place.wanted.digest}))
-    (staging / "m-0.safetensors").write_bytes((place.source / "m-0.safetensors").read_bytes())
-    (staging / "m-1.safetensors").write_bytes((place.source / "m-1.safetensors").read_bytes()[:1000])
-    (staging / "m-2.safetensors").write_bytes(b"x" * (SHARD * 2))  # longer than it may be
-    resumed = place.wanted.sizes["m-0.safetensors"] + 1000
+@pytest.mark.parametrize(
+    ("place", "known", "revision"),
+    [("plain", None, None), ("downloaded", 7, "c" * 40), ("cache", 7, "c" * 40), ("shared", 7, "c" * 40)],
+    indirect=["place"],
+)
+def test_what_the_hub_says_is_used(place: Place, known: int | None, revision: str | None) -> None:
     result = place.fetch()
-    assert result["moved_bytes"] >= sum(place.wanted.sizes.values()) - resumed - place.wanted.sizes["m-2.safetensors"]
-    assert {r["offset"] for r in place.asked if r["name"] == "m-1.safetensors" and r["op"] == "get"} == {1000}
-    assert tree(place.path) == tree(place.source)
-
-
-def test_what_was_staged_for_another_model_is_not_used(place: Place) -> None:
-    staging = pathlib.Path(place.wanted.staging)
-    staging.mkdir(parents=True)
-    (staging / ".gb10-staging.json").write_text(json.dumps({"digest": "sha256:other"}))
-    (staging / "m-0.safetensors").write_bytes(b"y" * place.wanted.sizes["m-0.safetensors"])
-    assert place.fetch()["resumed_bytes"] == 0
-    assert tree(place.path) == tree(place.source)
+    assert known is None or result["sha256_known"] == known
+    assert json.loads((place.path / _model_state.MARKER).read_text()).get("revision") == revision
+    # A plain folder without notes is read once; the second offer knows.
+    assert (place.source / ".gb10-sha256.json").is_file() is (known is None)
 
 
 @pytest.mark.parametrize("damage", ["truncate", "remove", "dangle", "header"])
@@ -153,8 +78,9 @@ def test_only_the_damaged_file_is_copied(place: Place, damage: str) -> None:
         if damage == "dangle":
             victim.symlink_to(place.path / "nowhere")
     assert place.wanted.observe()[0] == "incomplete"
+    place.node.asked.clear()
     assert place.fetch()["moved_bytes"] == place.wanted.sizes["m-1.safetensors"]
-    assert place.fetched() == {"m-1.safetensors"}
+    assert {name for name, _offset, _length in place.node.gets()} == {"m-1.safetensors"}
     assert tree(place.path) == {**tree(place.source), "mine.txt": b"the user's"}
     assert place.wanted.observe() == ("ok", [])
     assert sorted(os.listdir(place.path.parent)) == ["m"]
@@ -166,50 +92,85 @@ def test_a_directory_without_marker_is_recognised(place: Place) -> None:
     assert place.wanted.observe() == ("unmarked", [])
 
 
+@pytest.mark.parametrize("note", [True, False])
+def test_a_full_verification_finds_a_flipped_bit_and_fetches_that_file(place: Place, note: bool) -> None:
+    place.fetch()
+    victim = place.path / "m-1.safetensors"
+    stat = victim.stat()
+    data = bytearray(victim.read_bytes())
+    data[-7] ^= 4
+    victim.write_bytes(data)
+    os.utime(victim, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    if not note:
+        (place.path / ".gb10-sha256.json").unlink()
+    assert place.wanted.observe() == ("ok", [])  # sizes and heads are right
+    sources = [] if note else [place.node.spec]
+    run = _model_fetch.Fetch(place.wanted, sources, Progress(), lambda _path: None)
+    assert run.verify([]) == ["m-1.safetensors"]
+    assert place.fetch(bad=["m-1.safetensors"])["moved_bytes"] == place.wanted.sizes["m-1.safetensors"]
+    assert tree(place.path) == tree(place.source)
+    assert run.verify([]) == []
+
+
+def test_a_full_verification_needs_something_to_compare_with(place: Place) -> None:
+    place.fetch()
+    (place.path / ".gb10-sha256.json").unlink()
+    with pytest.raises(JobError, match=r"nothing says what 7 of 7 files should hold.*Give sources"):
+        _model_fetch.Fetch(place.wanted, [], Progress(), lambda _path: None).verify([])
+
+
 def test_a_source_that_changed_is_named_and_nothing_is_published(place: Place) -> None:
     shard = (place.source / "m-2.safetensors").resolve()
     shard.write_bytes(shard.read_bytes() + b"!")
-    with pytest.raises(JobError, match=r"m-2\.safetensors.*changed"):
+    with pytest.raises(JobError, match=r"node-\d+: .*m-2\.safetensors.*changed"):
         place.fetch()
     assert not place.path.exists()
 
 
-def test_content_that_is_not_the_expected_is_thrown_away(place: Place) -> None:
+@pytest.mark.parametrize("place", ["cache", "downloaded"], indirect=True)
+def test_a_file_that_was_damaged_on_the_source_is_named(place: Place) -> None:
     shard = (place.source / "m-2.safetensors").resolve()
+    stat, data = shard.stat(), bytearray(shard.read_bytes())
+    data[-1] ^= 1
+    shard.write_bytes(data)
+    os.utime(shard, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    with pytest.raises(JobError, match=r"m-2\.safetensors on the source is not what the hub's metadata there says"):
+        place.fetch()
+    assert not place.path.exists()
+
+
+@pytest.mark.parametrize("place", ["plain"], indirect=True)
+def test_content_that_is_not_the_expected_is_thrown_away(place: Place) -> None:
+    shard = place.source / "m-2.safetensors"
     shard.write_bytes(shard.read_bytes().replace(b'"t2"', b'"t8"'))
+    place.nodes[0].handler.sums = type(place.nodes[0].handler.sums)(str(place.source), place.wanted.sizes)
     with pytest.raises(JobError, match="digest"):
         place.fetch()
     assert os.listdir(place.path.parent) == []
 
 
-def test_a_source_that_goes_away_is_named_and_the_rest_is_kept(place: Place) -> None:
-    def dies(sock: socket.socket, request: dict[str, Any]) -> None:
-        _wire.send_json(sock, {"size": place.wanted.sizes[request["name"]], "mtime_ns": 0})
-        sock.sendall(b"z" * 10)
-        sock.shutdown(socket.SHUT_RDWR)
-
-    place.server.handler = dies
-    with pytest.raises(JobError, match=r"127\.0\.0\.1 port \d+ broke off.*kept in"):
-        place.fetch()
-    assert not place.path.exists() and os.path.isdir(place.wanted.staging)
-
-
 def test_two_runs_at_once(place: Place) -> None:
     os.makedirs(place.wanted.staging)
+    pathlib.Path(place.wanted.staging, ".gb10-staging.json").write_text('{"digest": "x", "pid": 4711, "since": 5}')
     held = os.open(place.wanted.staging, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
-    with pytest.raises(JobError, match="another run"):
+    with pytest.raises(JobError, match=r"another run is copying into .* right now \(process 4711, for \d+ s\)"):
         place.fetch()
     os.close(held)
-    assert place.fetch()["files_moved"] == 6
+    assert place.fetch()["files_moved"] == 7
 
 
 def test_the_source_serves_only_what_it_offers(place: Place) -> None:
     (place.source / "secret").write_text("x")
-    puller = _model_copy.Puller(place.address, 1, 5, Progress())
+    link = _model_sources.Link(_model_sources.Source(0, place.node.spec), RAILS[0])
     for name in ("secret", "../blobs/config.json", "/etc/hostname"):
-        with pytest.raises(JobError, match="not part of the offered model"):
-            puller.signatures([name])
+        for operation in ("get", "sha", "sign"):
+            with pytest.raises(_model_sources.Refused, match="not part of the offered model"):
+                link.ask({"op": operation, "name": name})
+    size = place.wanted.sizes["m-0.safetensors"]
+    with pytest.raises(_model_sources.Refused, match=f"{size} were offered"):
+        link.ask({"op": "get", "name": "m-0.safetensors", "offset": 1, "length": size})
+    link.close()
 
 
 def test_a_full_disk_is_found_before(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

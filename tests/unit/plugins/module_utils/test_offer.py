@@ -131,3 +131,34 @@ def test_detached_offer_from_start_to_withdrawal(tmp_path: pathlib.Path, monkeyp
 def test_withdraw_takes_only_sessions() -> None:
     with pytest.raises(_job.JobError, match="not a session"):
         _offer.withdraw("/etc")
+
+
+def test_one_port_on_all_rails(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(_offer, "private_dir", lambda prefix: tempfile.mkdtemp(prefix=prefix, dir=tmp_path))
+    rails = ["127.0.0.11", "127.0.0.12", "192.0.2.77"]  # the last is not up
+    offer = _offer.open_offer(rails, 0, ["127.0.0.1"], 60, lambda _session: echo)
+    try:
+        assert (offer["address"], offer["addresses"]) == ("127.0.0.11", ["127.0.0.11", "127.0.0.12"])
+        for address in offer["addresses"]:
+            with _wire.connect(address, offer["port"], offer["token"], 5) as sock:
+                _wire.send_json(sock, {"say": address})
+                assert _wire.read_json(sock) == {"you": address}
+    finally:
+        _offer.withdraw(offer["session"])
+
+
+def test_a_port_that_is_taken_on_one_rail_is_not_used_on_any() -> None:
+    taken = _offer.listen("127.0.0.12", 0)
+    port = taken.getsockname()[1]
+    with pytest.raises(_job.JobError, match=rf"127\.0\.0\.12 port {port}"):
+        _offer.listen_on_all(["127.0.0.11", "127.0.0.12"], port)
+    _offer.listen("127.0.0.11", port).close()  # nothing was left open
+    taken.close()
+
+
+def test_no_rail_is_up() -> None:
+    with pytest.raises(_job.JobError, match=r"192\.0\.2\.78"):
+        _offer.listen_on_all(["192.0.2.77", "192.0.2.78"], 0)
+    with pytest.raises(_job.JobError, match="addresses to listen on"):
+        _offer.check_addresses([], ["10.0.0.1"])

@@ -284,7 +284,7 @@ def model(name: str, weights_gib: float | None = None, **changes: Any) -> dict[s
 def nodes(count: int, available_gib: float | None = 109.0) -> list[dict[str, Any]]:
     return [
         {
-            "host": f"spark-{'abcdefgh'[n]}",
+            "host": f"spark-{'abcdefghijklmnop'[n]}",
             "total_bytes": TOTAL,
             "available_bytes": None if available_gib is None else int(available_gib * GIB),
         }

@@ -290,7 +290,7 @@ def test_the_other_engine_takes_its_share_of_what_is_free() -> None:
     answer = plan(nodes(2), model("qwen3.5-122b-fp8"), {}, {"name": "sglang", "version": "0.5.23"})
     rank = answer["ranks"][0]
     used = rank["weights_bytes"] + rank["kv_bytes"] + rank["state_bytes"]
-    assert 0 <= used / rank["available_bytes"] - answer["mem_fraction_static"] < 0.005
+    assert used == int(rank["available_bytes"] * answer["mem_fraction_static"])
     assert answer["kv_tokens_estimate"] == rank["kv_bytes"] // answer["kv_bytes_per_token"]
 
 
@@ -308,3 +308,19 @@ def test_the_dtype_of_weights_that_are_not_quantised(own: str, wish: str, factor
 def test_a_quantised_model_keeps_its_matrices_whatever_the_dtype() -> None:
     seen = Model({"dtype": "bfloat16"}, {"attention": 1000}, "config.json", {"method": "fp8"})
     assert seen.loaded_as("float16").by_class == {"attention": 1000}
+
+
+@pytest.mark.parametrize(
+    ("version", "share", "expected"),
+    [
+        ("0.20.1", 0.85, (8192, 1024)),
+        ("0.33.0", 0.85, (2048, 256)),
+        ("", 0.85, (2048, 256)),
+        ("0.20.1", None, (2048, 256)),
+    ],
+)
+def test_a_start_with_a_share_is_foretold_with_what_that_version_takes(
+    version: str, share: float | None, expected: tuple[int, int]
+) -> None:
+    found = plan(nodes(2), model("qwen3.5-122b-fp8"), {"gpu_memory_utilization": share}, {"version": version})
+    assert (found["max_num_batched_tokens"], found["max_num_seqs"]) == expected

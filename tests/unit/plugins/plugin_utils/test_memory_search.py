@@ -14,12 +14,14 @@ from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.memory_mod
 VLLM = {"name": "vllm"}
 WISH = {
     "gb10_plan_tp": "tensor_parallel",
+    "gb10_plan_pp": "pipeline_parallel",
     "gb10_plan_ep": "expert_parallel",
     "gb10_plan_context_length": "context_length",
     "gb10_plan_max_num_seqs": "max_num_seqs",
     "gb10_plan_max_num_batched_tokens": "max_num_batched_tokens",
     "gb10_plan_kv_cache_dtype": "kv_cache_dtype",
     "gb10_plan_gpu_memory_utilization": "gpu_memory_utilization",
+    "gb10_plan_mem_fraction_static": "mem_fraction_static",
 }
 ARGUMENT: dict[str, dict[str, Any]] = {
     "--speculative-config": {"speculative_tokens": 0},

@@ -125,7 +125,8 @@ def test_what_is_close_is_called_close(row: Row) -> None:
         (0.92, 110.73, "Free memory on device cuda:0 (110.73/121.65 GiB) on startup is less than desired"),
         (0.89, 110.0, "leaves 1.7 GiB to the system on spark-a, less than the reserve 8.0 GiB"),
         (0.90, 110.0, "stop answering"),
-        (0.85, None, "A GB10 has"),
+        (0.85, None, "stops where less is free. A GB10 usually has"),
+        (0.92, None, "at its start and usually stops. A GB10 usually has"),
         (0.99, None, "on startup is less than desired"),
     ],
 )

@@ -76,3 +76,14 @@ def luminance(colour: str) -> float:
 @pytest.mark.parametrize("colour", [colour for colour, words in COLOURS.items() if words != "left free"])
 def test_white_letters_can_be_read_on_every_part(colour: str) -> None:
     assert 1.05 / (luminance(colour) + 0.05) >= 4.5
+
+
+def test_every_figure_in_a_bar_has_its_unit() -> None:
+    texts = [element.text or "" for element in ElementTree.fromstring(svg(shown())).iter(f"{NS}text")]
+    assert not any(text.replace(".", "").isdigit() for text in texts)
+
+
+def test_expert_parallel_is_in_the_title() -> None:
+    settings = {"tp": 2, "pp": 1, "ep": 2, "context_length": 8}
+    root = ElementTree.fromstring(svg(shown({**plan(), "settings": settings})))
+    assert "tensor parallel 2, expert parallel" in str(root.findtext(f"{NS}title"))

@@ -29,13 +29,13 @@ def text(found: dict[str, Any] | None = None, options: int = 0, brief: bool = Fa
 def test_a_bar_is_to_scale() -> None:
     # 120 GiB in 60 columns: two GiB a column; a part that is there is seen, at the cost of the largest.
     (first, _second) = shown()["ranks"]
-    assert _plan_text.bar(first) == "W" * 29 + "S" + "K" * 17 + "A" + "G" + "N" * 2 + "R" * 4 + "x" * 5
+    assert _plan_text.drawn_bar(first) == "W" * 29 + "S" + "K" * 17 + "A" + "G" + "N" * 2 + "R" * 4 + "x" * 5
 
 
 @given(st.lists(st.integers(min_value=0, max_value=200 * GIB), min_size=len(PARTS), max_size=len(PARTS)))
 def test_every_bar_is_sixty_columns_and_shows_every_part(sizes: list[int]) -> None:
     parts = dict(zip(LETTERS, sizes, strict=True))
-    drawn = _plan_text.bar(parts)
+    drawn = _plan_text.drawn_bar(parts)
     assert len(drawn) == 60
     assert set(drawn) == ({letter for key, letter in LETTERS.items() if parts[key]} or {" "})
 
@@ -43,7 +43,7 @@ def test_every_bar_is_sixty_columns_and_shows_every_part(sizes: list[int]) -> No
 @given(st.lists(st.integers(min_value=4 * GIB, max_value=200 * GIB), min_size=len(PARTS), max_size=len(PARTS)))
 def test_no_part_is_more_than_a_column_off(sizes: list[int]) -> None:
     parts = dict(zip(LETTERS, sizes, strict=True))
-    drawn, whole = _plan_text.bar(parts), sum(sizes)
+    drawn, whole = _plan_text.drawn_bar(parts), sum(sizes)
     for key, letter in LETTERS.items():
         assert abs(drawn.count(letter) - 60 * parts[key] / whole) < 2
 
@@ -75,7 +75,7 @@ def test_a_share_that_takes_of_the_reserve_is_not_too_much() -> None:
     found = text(plan(verdict="borderline", ranks=[tight], reasons=["It leaves little."]))
     assert "4.0 GiB of the reserve missing" in found and "too much" not in found
     assert "4.0 GiB stay with the system" in " ".join(found.split())
-    assert "R reserve for the system 4.00 GiB" in " ".join(found.split())
+    assert "R reserve for system and engine processes 4.00 GiB" in " ".join(found.split())
 
 
 def test_notes_layouts_and_the_peak_of_loading() -> None:
@@ -129,3 +129,73 @@ def test_sglang_has_its_own_knob() -> None:
     assert "Start SGLang with --mem-fraction-static 0.875" in _plan_text.sentence(
         {**shown(), "engine": {"name": "sglang"}}
     )
+
+
+def test_what_is_taken_beyond_memory_is_no_negative_amount() -> None:
+    tight = rank(kv=46, reserve=8, short=11)
+    found = " ".join(text(plan(verdict="borderline", ranks=[tight], reasons=["It usually stops."])).split())
+    assert "It fits only where more memory is free than usual" in found
+    assert "that takes 113.0 GiB of free memory on a node, of which 110.0 GiB are assumed" in found
+    assert "-3.0 GiB" not in found and "stay with the system" not in found
+
+
+def test_a_small_gpu_is_not_told_that_a_gb10_freezes() -> None:
+    small = {**rank(weights=20, kv=30), "total_bytes": 80 * GIB}
+    found = " ".join(text(plan(ranks=[small])).split())
+    assert "8.0 GiB stay in reserve" in found and "GB10" not in found
+    assert "nothing is kept in reserve" in " ".join(text(plan(ranks=[{**small, "reserve_bytes": 0}])).split())
+
+
+def test_expert_parallel_is_said_wherever_the_layout_is() -> None:
+    settings = {"tp": 2, "pp": 1, "ep": 2, "gpu_memory_utilization": 0.85, "kv_cache_bytes": 1, "context_length": 8}
+    found = text(plan(settings=settings), options=2)
+    assert "tensor parallel 2, expert parallel, context 8" in found
+    assert "and --enable-expert-parallel" in " ".join(found.split())
+    assert [line.split()[2:6] for line in found.splitlines() if line.startswith("  option ")] == [
+        ["tp", "pp", "ep", "context"]
+    ]
+    assert "  variant 1  fits      2   1   2 " in found
+    sglang = {**shown(plan(settings={**settings, "mem_fraction_static": 0.8})), "engine": {"name": "sglang"}}
+    assert "--mem-fraction-static 0.800 and --ep-size 2" in _plan_text.sentence(sglang)
+
+
+@pytest.mark.parametrize(
+    ("engine", "words"),
+    [
+        ({"name": "vllm", "version": "0.32.1"}, "(vLLM 0.32.1)"),
+        ({"name": "vllm", "version": None}, "(vLLM, newest known: 0.33)"),
+        ({"name": "sglang"}, "(SGLang)"),
+    ],
+)
+def test_the_version_that_was_planned_for_is_said(engine: dict[str, Any], words: str) -> None:
+    assert next(_plan_text.lines({**shown(), "engine": engine})).endswith(words)
+
+
+def test_a_fixed_cache_leaves_nothing_by_itself() -> None:
+    assert "and a cache fixed at 36.0 GiB, which is" in " ".join(text(plan(kv={"fixed": True})).split())
+
+
+def test_the_table_says_which_type_auto_is() -> None:
+    assert "auto: fp8" in text(plan(kv={"dtype": "fp8"}), options=2)
+
+
+def test_equal_bars_of_many_ranks_are_one() -> None:
+    ranks = [{**rank(), "rank": n, "host": f"spark-{n}"} for n in range(8)]
+    found = text(plan(ranks=ranks))
+    assert found.count("[WW") == 1 and "ranks 0-7, spark-0 to spark-7  [" in found
+    ranks[3] = {**ranks[3], "kv_bytes": 30 * GIB, "free_bytes": 4 * GIB}
+    found = text(plan(ranks=ranks))
+    assert found.count("[WW") == 3 and "ranks 0-2, spark-0 to spark-2" in found and "rank 3, spark-3 " in found
+
+
+def test_a_refused_option_says_why_once() -> None:
+    document = shown(options=2)
+    document["options"][1].update(verdict="refused", reasons=["Its heads do not divide."])
+    document["options"].append({**document["options"][1], "name": "variant 2"})
+    found = "\n".join(_plan_text.lines(document))
+    assert found.count("Its heads do not divide.") == 1 and "  variant 1: Its heads do not divide." in found
+
+
+def test_a_deploy_that_is_refused_says_why_in_its_failure_alone() -> None:
+    assert "One request needs more." not in text(refused(), brief=True)
+    assert "One request needs more." in _plan_text.refusal(shown(refused()))

@@ -52,19 +52,19 @@ def test_text_from_the_command_line_becomes_a_wish(name: str, value: Any, wish: 
 @pytest.mark.parametrize(
     ("name", "value", "accepted"),
     [
-        ("gb10_plan_tp", "two", "a whole number from 1 on; 0 leaves it to the plan"),
-        ("gb10_plan_tp", "-1", "a whole number from 1 on"),
-        ("gb10_plan_tp", 2.5, "a whole number from 1 on"),
-        ("gb10_plan_tp", True, "a whole number from 1 on"),
-        ("gb10_plan_tp", [2], "a whole number from 1 on"),
-        ("gb10_plan_tp", "inf", "a whole number from 1 on"),
+        ("gb10_plan_tp", "two", "a whole number from 1 to 1024; 0 leaves it to the plan"),
+        ("gb10_plan_tp", "-1", "a whole number from 1 to 1024"),
+        ("gb10_plan_tp", 2.5, "a whole number from 1 to 1024"),
+        ("gb10_plan_tp", True, "a whole number from 1 to 1024"),
+        ("gb10_plan_tp", [2], "a whole number from 1 to 1024"),
+        ("gb10_plan_tp", "inf", "a whole number from 1 to 1024"),
         ("gb10_plan_memory_bytes", "0", "the bytes of a node's memory"),
         ("gb10_plan_memory_bytes", -5, "the bytes of a node's memory"),
         ("gb10_plan_gpu_memory_utilization", "85", "a share above 0 and at most 1"),
         ("gb10_plan_reserve_gib", "-1", "GiB, a number from 0 on"),
         ("gb10_plan_ep", "perhaps", "true or false"),
         ("gb10_server_engine", "vlm", "one of vllm, sglang"),
-        ("gb10_plan_kv_cache_dtype", "fp4", "one of auto, fp8"),
+        ("gb10_plan_kv_cache_dtype", "fp4", "one of auto, bfloat16"),
         ("gb10_plan_engine_version", "latest", "a version such as"),
     ],
 )
@@ -220,3 +220,28 @@ def test_contexts_when_nothing_is_said(limit: int | None, lengths: list[int | No
 )
 def test_number_of_nodes(values: dict[str, Any], nodes: int) -> None:
     assert _plan_options.Option("", values).nodes == nodes
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("gb10_plan_nodes", 10**6),
+        ("gb10_plan_tp", "1000000000"),
+        ("gb10_plan_kv_cache_gib", 1e300),
+        ("gb10_plan_reserve_gib", "1e300"),
+        ("gb10_plan_tp", 10**400),
+        ("gb10_plan_memory_bytes", 2**60),
+        ("gb10_plan_engine_version", "1" * 5000),
+        ("gb10_plan_engine_version", "0.33.0\n evil"),
+        ("gb10_plan_kv_cache_dtype", "int8"),
+    ],
+)
+def test_what_is_too_large_or_strange_is_refused_in_few_words(name: str, value: object) -> None:
+    read, problem = _plan_variables.read(name, value)
+    assert read is None
+    assert problem is not None and name in str(problem) and len(str(problem)) < 300
+
+
+@pytest.mark.parametrize("dtype", ["auto", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"])
+def test_the_engines_names_of_cache_dtypes_are_known(dtype: str) -> None:
+    assert _plan_variables.read("gb10_plan_kv_cache_dtype", dtype) == (dtype, None)

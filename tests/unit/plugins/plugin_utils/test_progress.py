@@ -16,42 +16,47 @@ from ansible_collections.gb10.serving.plugins.plugin_utils import _progress
         (
             {"stage": "copy", "bytes_done": 43_100_000_000, "bytes_total": 127_000_000_000, "rate": 3_100_000_000},
             0,
-            "spark-b  model 43.1/127.0 GB  33 %  3.1 GB/s  ETA 27 s",
+            "model 43.1/127.0 GB  33 %  3.1 GB/s  ETA 27 s",
         ),
         (
             {"stage": "copy", "bytes_done": 43_100_000, "bytes_total": 127_000_000, "rate": 310_000},
             0,
-            "spark-b  model 43.1/127.0 MB  33 %  0 MB/s  ETA 4 min 31 s",
+            "model 43.1/127.0 MB  33 %  0 MB/s  ETA 4 min 31 s",
         ),
         (
             {"stage": "copy", "bytes_done": 0, "bytes_total": 2_000_000_000, "rate": 0},
             0,
-            "spark-b  model 0.0/2.0 GB  0 %",
+            "model 0.0/2.0 GB  0 %",
         ),
         (
             {"stage": "copy", "bytes_done": 5_000_000, "bytes_total": None, "rate": 9e6},
             0,
-            "spark-b  model 5.0 MB  9 MB/s",
+            "model 5.0 MB  9 MB/s",
         ),
         (
             {"stage": "copy", "bytes_done": 6_000_000, "bytes_total": 5_000_000, "rate": 9e6},
             0,
-            "spark-b  model 6.0 MB  9 MB/s",
+            "model 6.0 MB  9 MB/s",
         ),
         (
             {"stage": "copy", "bytes_done": 5_000_000, "bytes_total": 5_000_000, "rate": 9e6},
             0,
-            "spark-b  model 5.0/5.0 MB  100 %  9 MB/s",
+            "model 5.0/5.0 MB  100 %  9 MB/s",
         ),
         (
             {"stage": "verify", "bytes_done": 2_000_000_000, "bytes_total": 2_000_000_000, "rate": 9},
             12.4,
-            "spark-b  model verify  2.0 GB  for 12 s",
+            "model verify  2.0 GB  for 12 s",
         ),
     ],
 )
 def test_line(snapshot: dict[str, Any], seconds: float, text: str) -> None:
-    assert _progress.line("spark-b", "model", snapshot, seconds) == text
+    assert _progress.part("model", snapshot, seconds) == text
+
+
+def test_line_with_the_share_of_what_the_fabric_test_measured() -> None:
+    snapshot = {"stage": "copy", "bytes_done": 0, "bytes_total": 2_000_000_000, "rate": 1_500_000_000}
+    assert _progress.part("model", snapshot, 0, 2e9) == "model 0.0/2.0 GB  0 %  1.5 GB/s (75 % of the fabric)  ETA 1 s"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +117,7 @@ def moving(beat: int) -> dict[str, Any]:
 
 
 def follow(action: Action, job: str = JOB) -> dict[str, Any]:
-    return _progress.follow(action, job, "spark-b", "model")
+    return _progress.follow(action, {"model": job}, "spark-b")["model"]
 
 
 def test_follow_shows_few_lines_returns_the_result_and_cleans_up(lines: list[str]) -> None:
@@ -132,6 +137,24 @@ def test_follow_notices_a_job_that_is_gone(lines: list[str]) -> None:
     assert result["failed"] and "spark-b" in result["msg"] and "no such file" in result["msg"]
 
 
+def test_follow_notices_a_killed_worker_at_once(lines: list[str]) -> None:
+    class Killed(Action):
+        def _low_level_execute_command(self, command: str, sudoable: bool) -> dict[str, Any]:
+            answer = super()._low_level_execute_command(command, sudoable)
+            gone = f" {_progress._GONE}" if "[ -e /proc/77 ]" in command else ""
+            return {**answer, "stdout": answer["stdout"] + gone}
+
+    action = Killed([{**moving(1), "pid": 77}])
+    result = follow(action)
+    assert result["failed"] and "was killed in stage 'copy'" in result["msg"]
+    assert len(action.commands) == 3 and action.commands[-1].startswith("rm ")
+
+
+def test_follow_takes_the_result_of_a_worker_that_is_gone_by_now(lines: list[str]) -> None:
+    action = Action([{**moving(1), "pid": 77}, {"done": True, "result": {"ok": 1}}])
+    assert follow(action) == {"ok": 1}
+
+
 def test_follow_notices_a_dead_worker(lines: list[str]) -> None:
     action = Action([moving(1)])
     result = follow(action)
@@ -145,6 +168,53 @@ def test_follow_notices_a_dead_worker(lines: list[str]) -> None:
 def test_follow_touches_no_other_folder(lines: list[str], job: str) -> None:
     action = Action([moving(1)])
     assert follow(action, job)["failed"] and not action.commands
+
+
+def test_nobody_follows_for_a_run_that_was_killed(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    parents = [7, 7, 7, 1]
+    monkeypatch.setattr("os.getppid", lambda: parents.pop(0) if len(parents) > 1 else parents[0])
+    action = Action([moving(1)])
+    assert "was killed" in follow(action)["error"]
+    assert len(action.commands) == 3 and action.commands[-1] == f"rm -rf -- {JOB}"
+
+
+OTHER = "/run/gb10-job-cd"
+
+
+class Two(Action):
+    """Both jobs in one answer; those of a job that is over are asked for no more."""
+
+    def _low_level_execute_command(self, command: str, sudoable: bool) -> dict[str, Any]:
+        self.commands.append(command)
+        if command.startswith("rm "):
+            return {"rc": 0, "stdout": ""}
+        answer = self.answers.pop(0) or {}
+        asked = [noun for noun, job in (("image", OTHER), ("model", JOB)) if job in command]
+        return {"rc": 0, "stdout": f"\n{_progress._BETWEEN}\n".join(json.dumps(answer[noun]) for noun in asked)}
+
+
+def test_two_jobs_share_a_line(lines: list[str]) -> None:
+    done = {"done": True, "result": {"ok": 1}}
+    both = [{"image": moving(beat), "model": moving(beat)} for beat in range(5)]
+    action = Two([*both, {"image": done, "model": moving(6)}, {"model": done}])
+    answer = _progress.follow(action, {"image": OTHER, "model": JOB}, "spark-b", 2e6)
+    assert answer == {"image": {"ok": 1}, "model": {"ok": 1}}
+    assert lines[0] == (
+        "spark-b  image 3.0/100.0 MB  3 %  1 MB/s (50 % of the fabric)  ETA 97 s"
+        " | model 3.0/100.0 MB  3 %  1 MB/s (50 % of the fabric)  ETA 97 s"
+    )
+    assert [command for command in action.commands if command.startswith("rm ")] == [
+        f"rm -rf -- {OTHER}",
+        f"rm -rf -- {JOB}",
+    ]
+
+
+def test_a_failure_ends_the_other_job(lines: list[str]) -> None:
+    action = Two([{"image": {"done": True, "result": {"error": "no space."}}, "model": moving(1)}])
+    answer = _progress.follow(action, {"image": OTHER, "model": JOB}, "spark-b")
+    assert answer["image"] == {"error": "no space."}
+    assert "the copy of the image failed" in answer["model"]["error"]
+    assert action.commands[-1] == f"rm -rf -- {JOB}"
 
 
 class Task:
@@ -192,3 +262,9 @@ def test_sync_names_host_and_path_of_a_failure(lines: list[str]) -> None:
         {"path": "/m"}, {"changed": True, "job": JOB}, [{"done": True, "result": {"error": "the link is down."}}]
     )
     assert sync(action) == {"changed": False, "failed": True, "msg": "/m on spark-b: the link is down."}
+
+
+def test_sync_leaves_the_job_to_somebody_else(lines: list[str]) -> None:
+    action = Syncing({"path": "/m", "wait": False}, {"changed": True, "job": JOB}, [None])
+    assert sync(action) == {"changed": True, "job": JOB}
+    assert not action.commands and "wait" not in action.ran

@@ -12,6 +12,7 @@ import yaml
 
 from ansible_collections.gb10.serving.plugins.plugin_utils import _recipe, _spec
 from ansible_collections.gb10.serving.plugins.plugin_utils._rails import pair_rails
+from ansible_collections.gb10.serving.tests.unit.plugins.module_utils import flag_lists
 
 RECIPE = Path(__file__).parents[4] / "playbooks" / "recipes" / "qwen35_122b_fp8.yml"
 
@@ -208,6 +209,17 @@ def test_wishes_that_are_refused(changes: dict[str, Any], where: str) -> None:
 def test_image_with_an_old_or_another_engine_is_refused() -> None:
     assert check({}, version="0.11.0") == ["gb10_image_ref"]
     assert check({}, version="0.5.23", name="sglang") == ["gb10_image_ref"]
+
+
+def test_arguments_are_held_against_the_flags_of_the_image() -> None:
+    found = flag_lists.found("vllm-0.25.1")
+    plan = {**PLAN, "world_size": 2}
+    assert _spec.check_settings(settings(), found, plan) == []
+    wrong = settings(args=["--enforce-eagr", "--swap-space", "4"])
+    assert [problem.where for problem in _spec.check_settings(wrong, found, plan)] == ["gb10_server_args"] * 2
+    # Of another engine than the recipe's, the flags say nothing.
+    other = flag_lists.found("sglang-0.5.20")
+    assert [problem.where for problem in _spec.check_settings(wrong, other, plan)] == ["gb10_image_ref"]
 
 
 def test_a_host_without_a_rank_is_refused() -> None:

@@ -31,12 +31,14 @@ def state(output: Path) -> dict[str, Any]:
     return dict(json.loads(output.read_text()))
 
 
-def test_flag_that_the_engine_does_not_know(tmp_path: Path) -> None:
+def test_value_that_only_the_engine_knows_to_be_wrong(tmp_path: Path) -> None:
     before = state(tmp_path / "before.json")
-    wrong = json.dumps({"gb10_server_args": ["--enforce-eager", "--no-such-flag"], "gb10_report_dir": str(tmp_path)})
+    # A wrong flag would be refused before anything stops; the help does not list the parsers.
+    args = ["--enforce-eager", "--reasoning-parser", "no-such-parser"]
+    wrong = json.dumps({"gb10_server_args": args, "gb10_report_dir": str(tmp_path)})
     done = play("deploy_qwen35", "-e", wrong)
     assert done.returncode != 0
-    assert "unrecognized arguments: --no-such-flag" in done.stdout
+    assert "'no-such-parser' not found" in done.stdout
     (report,) = tmp_path.glob("main/*/report.json")
     assert json.loads(report.read_text())["outcome"] == "failed"
     after = state(tmp_path / "after.json")

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Copyright (c) 2026 gb10.serving contributors
+# Private to gb10.serving: what an engine's log says of its start. Pure.
+"""Engine, phase, verdict and cause of a log. Consequences, of another rank's end or of a deeper cause, never win."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.gb10.serving.plugins.module_utils import _engine_log_waits as waits
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_causes import CAUSES
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import TEXT, Line, split
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import Progress, engine_of, progress
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_places import place_of
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rule import LIKELY, ROOT, WEAK, Rule
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rules_host import HOST
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rules_model import MODEL
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rules_network import NETWORK
+
+RULES: tuple[Rule, ...] = (*NETWORK, *MODEL, *HOST)
+
+#: Seconds without a line that a rendezvous may last.
+SILENCE = 120.0
+
+EVIDENCE_LINES = 6
+EVIDENCE_LENGTH = 400
+
+#: Causes that a rank names which only waits for, or notices the end of, another one.
+OF_A_PEER = frozenset(
+    {"rank_missing", "rendezvous_unreachable", "collective_timeout", "peer_died", "nccl_system_error"}
+)
+
+#: After these a start does not go on, whatever other processes still print.
+_FATAL = re.compile(
+    r"WorkerProc (?:failed|hit|initialization failed)|EngineCore (?:failed|encountered)"
+    r"|Engine (?:core|process)\b.*failed"
+    r"|Scheduler hit an exception|Received sigquit|scheduler (?:is dead|died)|EngineDeadError|died unexpectedly"
+    r"|Fatal Python error|Segmentation fault|terminate called|core dumped|^Killed$|exited with code [1-9]"
+    r"|error while attempting to bind|Watchdog caught|watchdog timeout"
+    r"|OOMKilled|oom-kill:|Out of memory: Killed|GPU has fallen off"
+)
+#: The last line of a traceback, or a complaint of a program.
+_ERROR = re.compile(
+    r"^(?:[A-Za-z_][\w.]*\.)?\w*(?:Error|Exception|Interrupt)\b(?::|$)|\b(?:error|fatal)\b\s*:", re.IGNORECASE
+)
+_GENERIC = re.compile(
+    r"Engine core initialization failed|WorkerProc initialization failed|WorkerProc failed to start|EngineCore failed"
+    r"|EngineDeadError|See (?:root cause|stack trace)|Engine process failed|Received sigquit|Traceback \(most recent"
+    r"|During handling of the above|direct cause of the following|see the stack trace|errors\.pydantic\.dev"
+)
+
+
+class Hit(NamedTuple):
+    """A rule that a line fits."""
+
+    line: int
+    rule: Rule
+
+
+def classify(text: str, silent_seconds: float | None = None) -> dict[str, Any]:
+    """What the log says.
+
+    ``silent_seconds`` is how long no line has come, where that is known. Without it a log that ends between the begin
+    and the end of the rendezvous is taken for one that stays there.
+    """
+    lines = split(text)
+    engine = engine_of(lines)
+    seen = progress(engine, lines)
+    first = 0 if seen.ready is None else seen.ready + 1
+    fatal = [
+        index for index in range(first, len(lines)) if lines[index].kind == TEXT and _FATAL.search(lines[index].text)
+    ]
+    hits = _hits(lines, seen, first, fatal)
+    if hits and (seen.ready is None or fatal):
+        return _failed(engine, lines, seen, hits)
+    if fatal or (seen.ready is None and _ends_in_error(lines, seen)):
+        return _unknown(engine, seen, lines, first)
+    return _no_error(engine, lines, seen, silent_seconds)
+
+
+def of_all(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The answers for all ranks of one start: where one rank has a cause of its own, the others' are consequences."""
+    own = [entry["verdict"] == "failed" and entry["cause"] not in OF_A_PEER for entry in results]
+    answers = []
+    for index, entry in enumerate(results):
+        if any(own) and not own[index] and entry["cause"] in OF_A_PEER:
+            entry = {**entry, "cause": "peer_died", "remedy": CAUSES["peer_died"].remedy, "confidence": "high"}
+        answers.append(entry)
+    return answers
+
+
+def _hits(lines: Sequence[Line], seen: Progress, first: int, fatal: Sequence[int]) -> list[Hit]:
+    """Rules that fit, without those that the start survived: it went on to a later step and nothing ended it."""
+    hits = []
+    last_fatal = fatal[-1] if fatal else -1
+    end = len(lines) - 1
+    known: dict[str, tuple[Rule, ...]] = {}
+    for index in range(first, len(lines)):
+        line = lines[index]
+        if line.kind != TEXT or (last_fatal < index and seen.step_at(index) != seen.step_at(end)):
+            continue
+        if line.text not in known:
+            small = line.text.lower()
+            known[line.text] = tuple(rule for rule in RULES if rule.fits(line.text, small))
+        for rule in known[line.text]:
+            late = rule.start_only and seen.ready is not None
+            elsewhere = rule.phases and seen.phase not in rule.phases
+            if not (late or elsewhere or (line.quiet and not rule.quiet)):
+                hits.append(Hit(index, rule))
+    return hits
+
+
+def _failed(engine: str, lines: Sequence[Line], seen: Progress, hits: Sequence[Hit]) -> dict[str, Any]:
+    best = min(hits, key=lambda hit: (-hit.rule.weight, hit.line))
+    weight = best.rule.weight
+    if weight <= WEAK and seen.ready is None:
+        return _unknown(engine, seen, lines, 0)
+    confidence = "high" if weight >= ROOT else "medium" if weight >= LIKELY - 5 else "low"
+    indexes = [best.line]
+    for hit in sorted(hits, key=lambda hit: (-hit.rule.weight, hit.line)):
+        if hit.line not in indexes and lines[hit.line].text not in {lines[known].text for known in indexes}:
+            indexes.append(hit.line)
+    evidence = [lines[index] for index in indexes[: EVIDENCE_LINES - 2]]
+    return _answer(engine, seen, "failed", best.rule.cause, evidence, confidence)
+
+
+def _unknown(engine: str, seen: Progress, lines: Sequence[Line], first: int) -> dict[str, Any]:
+    """An error that no rule knows: guessed by where it was raised, as long as the start was going on."""
+    telling = _telling(lines[first:])
+    guess = place_of(lines, lines.index(telling[0])) if telling and seen.ready is None else None
+    return _answer(engine, seen, "failed", guess or "unknown", telling, "low")
+
+
+def _no_error(engine: str, lines: Sequence[Line], seen: Progress, silent_seconds: float | None) -> dict[str, Any]:
+    wait = waits.repeated(lines, seen)
+    if wait is None and (silent_seconds is None or silent_seconds > SILENCE):
+        wait = waits.silent(engine, lines, seen)
+    if wait is not None:
+        shown = [lines[wait.index], *lines[max(wait.index + 1, len(lines) - 2) :]]
+        return _answer(engine, seen, "stalled", wait.cause, shown, "medium" if wait.sure else "low")
+    if seen.ready is not None:
+        return _answer(engine, seen, "ready", None, [lines[seen.ready]], "high")
+    if _headless_ready(lines, seen):
+        return _answer(engine, seen, "ready", None, lines[-1:], "medium")
+    known = engine != "unknown" and bool(lines)
+    return _answer(engine, seen, "running" if known else "unknown", None, lines[-2:], "medium" if known else "low")
+
+
+def _headless_ready(lines: Sequence[Line], seen: Progress) -> bool:
+    """A rank without an endpoint prints no ready line: it is ready once its cache, and graphs if any, are there."""
+    whole = [line.text for line in lines]
+    if not any("headless multiproc executor" in text for text in whole) or seen.phase not in ("kv_cache", "graphs"):
+        return False
+    eager = any("Enforce eager set" in text for text in whole)
+    return eager or any("Graph capturing finished" in text for text in whole)
+
+
+def _ends_in_error(lines: Sequence[Line], seen: Progress) -> bool:
+    """Whether an error stands among the last lines of the log, and no step of the start after it."""
+    end = len(lines) - 1
+    tail = (index for index in range(max(0, end - 7), end + 1) if seen.step_at(index) == seen.step_at(end))
+    return any(lines[at].kind == TEXT and not lines[at].quiet and _ERROR.search(lines[at].text) for at in tail)
+
+
+def _telling(lines: Sequence[Line]) -> list[Line]:
+    """The lines that say most of an error that no rule knows: ends of tracebacks, first ones first."""
+    errors = [line for line in lines if line.kind == TEXT and not line.quiet and _ERROR.search(line.text)]
+    last = [line for line in lines if line.kind == TEXT][-EVIDENCE_LINES:]
+    telling = [line for line in errors if not _GENERIC.search(line.text)] or errors or last
+    return list({line.text: line for line in telling}.values())
+
+
+def _shown(lines: Iterable[Line]) -> list[str]:
+    texts = (f"({line.role}) {line.text}" if line.role else line.text for line in lines)
+    return [text[:EVIDENCE_LENGTH] for text in texts][:EVIDENCE_LINES]
+
+
+def _answer(
+    engine: str, seen: Progress, verdict: str, cause: str | None, evidence: Iterable[Line], confidence: str
+) -> dict[str, Any]:
+    return {
+        "engine": engine,
+        "phase": seen.phase,
+        "percent": seen.percent,
+        "verdict": verdict,
+        "cause": cause,
+        "remedy": CAUSES[cause].remedy if cause else None,
+        "evidence": _shown(evidence),
+        "confidence": confidence,
+    }

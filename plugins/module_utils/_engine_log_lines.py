@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Copyright (c) 2026 gb10.serving contributors
+# Private to gb10.serving: the lines of an engine's log without what carriers put around them. Pure.
+"""Colours, time stamps, container and journal prefixes, process names and progress bars taken off log lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+#: A line longer than this is cut: the dumps of configurations are, and no cause stands behind its start.
+LONGEST = 4000
+
+#: A traceback's frame, the source line below it, and the carets below that.
+FRAME, TEXT = "frame", "text"
+
+_COLOUR = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|\[(?:\d{1,2};)*\d{1,2}m")
+
+#: What stands before the text, each taken off as often as it comes, in any order.
+_PREFIXES = (
+    re.compile(r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?(?: |\t|$)"),
+    re.compile(r"[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \S+ (?!kernel)[\w.@/-]+(?:\[\d+\])?: ?"),
+    re.compile(r"std(?:out|err) [FP] "),
+    re.compile(r"[\w.-]+ *\| (?= *\S)"),
+    re.compile(r"\| +(?=\S)"),
+    re.compile(r"\[(?:rank|default)?\d+\]: ?"),
+    re.compile(r"\[1,\d+\]<std(?:out|err)>: ?"),
+)
+#: `(Worker_TP1 pid=20)`, `(RayWorkerWrapper pid=9, ip=10.0.0.2)`.
+_ROLE = re.compile(r"\((?P<role>[A-Za-z][\w .-]*?)(?: rank=\d+)? pid=\d+(?:, ip=[\w.:]+)?\) ?")
+#: SGLang: `[2026-01-01 10:00:00 TP0]`, in short `[10:00:00 TP0 EP0]`.
+_SGLANG = re.compile(
+    r"\[(?:\d{4}-)?(?:\d\d-\d\d )?\d\d:\d\d:\d\d(?:\.\d+)?(?P<role>(?: (?:TP|DP|PP|EP|CP|ATTN\w*)\d+)+)\] ?"
+)
+#: vLLM: `ERROR 01-31 10:00:00 [core.py:10]`.
+_LEVEL = re.compile(
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?: \[?[\w./<>-]+:\d+\])? ?"
+)
+_WORD_LEVEL = re.compile(r"(?:\[(?P<boxed>DEBUG|INFO|WARN(?:ING)?)\s*\]|(?P<word>DEBUG|INFO|WARN(?:ING)?)\s*:)(?=\s)")
+_GLOG = re.compile(r"\[(?P<letter>[DIWEF])\d{3,4} \d\d:\d\d:\d\d[^\]]*\] ?")
+_QUIET_TEXT = re.compile(
+    r"NCCL INFO|NCCL WARN RAS |\bras/\w+\.cc:|\w*(?:User|Future|Deprecation|Runtime|Syntax|Resource)Warning\b"
+    r"|\bserver_args=|\bargs: Namespace\(|non-default args|Dumping (?:input data|scheduler)"
+    r"|Ignore(?:d)? (?:import )?error|Ignoring|\"(?:GET|POST|HEAD) /\S* HTTP/"
+    r"|with config: model=|CUTE_DSL - WARNING"
+)
+#: SGLang's log has no levels: what does not speak of a failure is information.
+_SGLANG_TROUBLE = re.compile(
+    r"Error|[Ee]xception|ERROR|[Ff]ail|died|dead|sigquit|[Kk]ill|[Tt]imeout|[Tt]imed out|NCCL WARN"
+)
+_COMMENT = re.compile(r"#{1,3}(?:\s|$)")
+_REMARK = re.compile(r"### .* ###\s*$")
+_LETTERS = {"D": "debug", "I": "info", "W": "warning", "E": "error", "F": "error"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of output. ``level`` is "info", "warning", "error" or "" where the line does not say."""
+
+    number: int
+    text: str
+    role: str = ""
+    level: str = ""
+    kind: str = TEXT
+
+    @property
+    def quiet(self) -> bool:
+        """Whether the writer itself took the line for no error."""
+        return self.level in ("debug", "info", "warning")
+
+
+def _unwrap(raw: str) -> str:
+    """The text inside a line of Docker's json-file."""
+    if raw.startswith('{"log":'):
+        try:
+            return str(json.loads(raw)["log"]).rstrip("\r\n")
+        except (ValueError, KeyError, TypeError):
+            return raw
+    return raw
+
+
+def _peel(text: str) -> tuple[str, str, str]:
+    """(text, role, level) without prefixes; the innermost role and level count."""
+    role = level = ""
+    for _round in range(12):
+        if found := _ROLE.match(text) or _SGLANG.match(text):
+            role = found["role"].strip()
+        elif found := _LEVEL.match(text):
+            level = found["level"].lower().replace("critical", "error")
+        elif found := _GLOG.match(text):
+            level = _LETTERS[found["letter"]]
+        elif found := _WORD_LEVEL.match(text):
+            word = (found["boxed"] or found["word"]).lower()
+            level = "warning" if word.startswith("warn") else word
+        else:
+            found = next((hit for prefix in _PREFIXES if (hit := prefix.match(text))), None)
+        if found is None:
+            return text, role, level
+        text = text[found.end() :]
+    return text, role, level
+
+
+def split(text: str) -> list[Line]:
+    """All lines that carry text. Comments, as annotated excerpts have them, are no output."""
+    lines: list[Line] = []
+    after_frame = False
+    for number, whole in enumerate(text.split("\n"), 1):
+        for raw in _unwrap(whole).split("\r"):
+            if _COMMENT.match(raw) or _REMARK.match(raw):
+                continue
+            plain, role, level = _peel(_COLOUR.sub("", raw[:LONGEST]).strip("\x00\ufeff"))
+            bare = plain.strip()
+            if not bare:
+                continue
+            kind = TEXT
+            if bare.startswith('File "') or set(bare) <= set("^~- "):
+                kind, after_frame = FRAME, bare.startswith("F")
+            elif after_frame:
+                # The source line is indented; where it is not known, the next line is the error itself.
+                kind, after_frame = FRAME if plain.startswith("    ") else TEXT, False
+            if not level and re.match(r"(?:TP|DP|PP)\d", role) and not _SGLANG_TROUBLE.search(bare):
+                level = "info"
+            if not level and _QUIET_TEXT.search(bare):
+                level = "info"
+            elif level == "info" and "NCCL WARN" in bare:
+                level = ""
+            lines.append(Line(number, bare, role, level, kind))
+    return lines

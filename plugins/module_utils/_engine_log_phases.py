@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Copyright (c) 2026 gb10.serving contributors
+# Private to gb10.serving: the steps of a start by the lines with which the engines announce them. Data.
+"""How far a start is. The texts of vLLM's table are those by which a start is watched, with more steps between."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import Line
+
+#: The phases in the order of a start.
+PHASES = ("starting", "rendezvous", "weights", "kv_cache", "graphs", "ready")
+
+#: (text in a line, phase that has begun with it, what it means), in the order of a start.
+VLLM = (
+    ("non-default args", "starting", "reading the configuration"),
+    ("Resolved architecture", "starting", "reading the configuration"),
+    ("Initializing a V1 LLM engine", "starting", "starting the engine"),
+    ("Initializing an LLM engine", "starting", "starting the engine"),
+    ("headless multiproc executor", "starting", "starting the engine"),
+    ("distributed_init_method", "rendezvous", "rendezvous of the ranks"),
+    ("is using nccl==", "rendezvous", "opening the collectives"),
+    ("process group spans", "rendezvous", "opening the message queue"),
+    ("is assigned as DP rank", "rendezvous", "ranks are connected"),
+    ("Starting to load model", "weights", "loading weights"),
+    ("Loading safetensors", "weights", "loading weights"),
+    ("Loading weights took", "weights", "weights are loaded"),
+    ("Model loading took", "weights", "weights are loaded"),
+    ("Available KV cache memory", "kv_cache", "measuring the KV cache"),
+    ("for KV cache on node", "kv_cache", "measuring the KV cache"),
+    ("KV cache size", "kv_cache", "KV cache is allocated"),
+    ("Capturing CUDA graphs", "graphs", "capturing CUDA graphs"),
+    ("Graph capturing finished", "graphs", "CUDA graphs are captured"),
+    ("init engine", "graphs", "engine is ready"),
+    ("Starting vLLM", "graphs", "starting the HTTP server"),
+    ("Application startup complete.", "ready", "ready"),
+)
+
+SGLANG = (
+    ("server_args=", "starting", "reading the configuration"),
+    ("Init torch distributed begin", "rendezvous", "rendezvous of the ranks"),
+    ("Init parallel begin", "rendezvous", "rendezvous of the ranks"),
+    ("is using nccl==", "rendezvous", "opening the collectives"),
+    ("process group spans", "rendezvous", "opening the message queue"),
+    ("Init torch distributed ends", "rendezvous", "ranks are connected"),
+    ("Init parallel ends", "rendezvous", "ranks are connected"),
+    ("Load weight begin", "weights", "loading weights"),
+    ("Loading safetensors", "weights", "loading weights"),
+    ("Load weight end", "weights", "weights are loaded"),
+    ("KV Cache is allocated", "kv_cache", "KV cache is allocated"),
+    ("Memory pool end", "kv_cache", "KV cache is allocated"),
+    ("uda graph begin", "graphs", "capturing CUDA graphs"),
+    ("UDA graph begin", "graphs", "capturing CUDA graphs"),
+    ("max_total_num_tokens=", "graphs", "engine is ready"),
+    ("Dummy health check server started", "graphs", "loaded, follows rank 0"),
+    ("Application startup complete", "graphs", "starting the HTTP server"),
+    ("The server is fired up and ready to roll!", "ready", "ready"),
+)
+
+TABLES = {"vllm": VLLM, "sglang": SGLANG}
+
+#: What a rank says when it has nothing left to do: requests are answered, or it follows rank 0.
+READY = ("Application startup complete.", "The server is fired up", "Dummy health check server started")
+
+#: Text that only one engine prints, and its weight: SGLang's tracebacks may lead through vLLM's files.
+_SIGNS = (
+    (
+        "vllm",
+        3,
+        re.compile(
+            r"\bvLLM (?:API )?server|\(v\d[\w.+]*\) with config|vLLM is using nccl|WorkerProc|EngineCore|VLLM::"
+        ),
+    ),
+    ("vllm", 1, re.compile(r"\bvllm\b|\bVllm\w+|gpu_memory_utilization", re.IGNORECASE)),
+    ("sglang", 5, re.compile(r"\bserver_args=|sglang is using nccl|Scheduler hit an exception|mem.fraction.static")),
+    (
+        "sglang",
+        4,
+        re.compile(r"\bsglang\b|sgl[-_]kernel|Received sigquit|Load weight (?:begin|end)|Init (?:parallel|torch)"),
+    ),
+)
+_VLLM_ROLE = re.compile(r"APIServer|EngineCore|Worker|MainProcess|RayWorker")
+_SGLANG_ROLE = re.compile(r"(?:TP|DP|PP)\d")
+#: Only a bar that counts files or shards of weights: 45% ... 9/20.
+_BAR = re.compile(
+    r"(?:checkpoint|safetensors|[Ss]hard|[Ww]eight|Fetching \d+ files)[^%]*?(\d{1,3})% ?(?:Completed)?\s*\|"
+)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a log shows of a start."""
+
+    phase: str
+    #: Position in the table of the last step, -1 for none; per line the furthest one up to there.
+    steps: tuple[int, ...]
+    percent: int | None
+    #: Index of the line that says that requests are answered.
+    ready: int | None
+
+    def step_at(self, index: int) -> int:
+        return self.steps[index] if self.steps else -1
+
+
+def engine_of(lines: Sequence[Line]) -> str:
+    """Which engine wrote the log, or "unknown"."""
+    score = {"vllm": 0, "sglang": 0}
+    for line in lines:
+        if _SGLANG_ROLE.match(line.role):
+            score["sglang"] += 3
+        elif _VLLM_ROLE.match(line.role):
+            score["vllm"] += 3
+        for engine, weight, sign in _SIGNS:
+            if sign.search(line.text):
+                score[engine] += weight
+                break
+    if not any(score.values()):
+        return "unknown"
+    return "vllm" if score["vllm"] > score["sglang"] else "sglang"
+
+
+def progress(engine: str, lines: Sequence[Line]) -> Progress:
+    """The furthest step at each line. An unknown engine is read by both tables."""
+    table = TABLES.get(engine, VLLM)
+    steps: list[int] = []
+    reached, percent, ready = -1, None, None
+    for index, line in enumerate(lines):
+        if line.kind == "text" and line.level != "error":
+            for position in range(len(table) - 1, reached, -1):
+                if table[position][0] in line.text:
+                    reached = position
+                    if table[position][0].startswith(READY):
+                        ready = index
+                    break
+            if ready is not None and index > ready and any(text in line.text for text, _p, _w in table[:1]):
+                reached, ready = 0, None  # the container has started again
+            if bar := _BAR.search(line.text):
+                percent = int(bar[1])
+        steps.append(reached)
+    phase = "ready" if ready is not None else table[reached][1] if reached >= 0 else PHASES[0]
+    return Progress(phase, tuple(steps), percent if phase == "weights" else None, ready)

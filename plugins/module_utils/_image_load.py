@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Copyright (c) 2026 gb10.serving contributors
+# Private to gb10.serving: the receiving side of an image transfer.
+"""One stream from a source into docker load, handed on to this node's own receivers on the way."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import IO, Any, cast
+
+from ansible_collections.gb10.serving.plugins.module_utils import _image
+from ansible_collections.gb10.serving.plugins.module_utils._image_docker import docker_root
+from ansible_collections.gb10.serving.plugins.module_utils._image_layers import droppable
+from ansible_collections.gb10.serving.plugins.module_utils._image_relay import Onward
+from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, Progress
+from ansible_collections.gb10.serving.plugins.module_utils._wire import WireError, read_frames, read_json, send_json
+
+
+class SourceError(JobError):
+    """The source or the way to it failed; another source may do."""
+
+
+class LoadError(JobError):
+    """docker load did not take the stream."""
+
+    def __init__(self, text: str, partial: bool) -> None:
+        super().__init__(text)
+        self.partial = partial  # layers were left out
+
+
+class _LoadEnded(Exception):
+    """docker load closed its input before the end of the stream."""
+
+
+@dataclass(frozen=True)
+class Got:
+    moved_bytes: int
+    left_out_bytes: int
+
+
+class _Load:
+    def __init__(self, command: list[str]) -> None:
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        try:
+            # Not run_command: the image is streamed into it.
+            self.process = subprocess.Popen(  # pylint: disable=ansible-bad-function
+                command, stdin=subprocess.PIPE, stdout=self._output, stderr=subprocess.STDOUT, bufsize=0
+            )
+        except OSError as error:
+            self._output.close()
+            raise JobError(f"cannot run {command[0]}: {error}") from error
+        self.stdin = cast(IO[bytes], self.process.stdin)
+
+    def write(self, data: memoryview) -> None:
+        done = 0
+        try:
+            while done < len(data):
+                done += self.stdin.write(data[done:]) or 0
+        except OSError as error:
+            raise _LoadEnded from error
+
+    def problem(self, how: str) -> str:
+        self._output.seek(0)
+        said = self._output.read()[-2000:].decode("utf-8", "replace").strip()
+        return f"docker load {how} with {self.process.wait()}: {said}. In short: {_image.load_problem(said)}."
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        with contextlib.suppress(OSError):
+            self.stdin.close()
+        self._output.close()
+
+
+def _signs(beats: list[int], progress: Progress) -> Callable[[], object]:
+    """What changes while docker load still works on what it got: room on its disk."""
+    root = docker_root()
+
+    def signs() -> object:
+        free = None
+        if progress.stage == "load" and root:
+            with contextlib.suppress(OSError):
+                free = os.statvfs(root).f_bfree
+        return (beats[0], free)
+
+    return signs
+
+
+def receive(
+    sock: socket.socket, progress: Progress, command: list[str], held: Iterable[str] = (), content: str = ""
+) -> Got:
+    """Streams into docker load. SourceError or LoadError when an end failed."""
+    before = progress.bytes_done
+    beats = [0]
+    progress.signs = _signs(beats, progress)
+    onward: Onward | None = None
+    load: _Load | None = None
+    try:
+        send_json(sock, {"op": "join"})
+        offer = read_json(sock) or {}
+        layers = [str(layer) for layer in offer.get("layers") or []]
+        onward = Onward(content, layers, float(offer.get("stall") or 0)) if content else None
+        mine = set(held)
+        if onward and onward.held is not None:
+            mine &= onward.held
+        if droppable(layers, mine):
+            progress.bytes_total = None
+        load = _Load(command)
+        progress.on_abort(_stopper(sock, load))
+        send_json(sock, {"op": "save", "held": sorted(mine)})
+        progress.begin("copy")
+        status = _stream(sock, load, onward, progress, beats)
+        arrived = progress.bytes_done - before
+        if status.get("rc") != 0:
+            raise SourceError(f"the source could not save the image: {status.get('error')}")
+        if status.get("bytes") != arrived:
+            raise SourceError(f"the source sent {status.get('bytes')} bytes, {arrived} came")
+        got = Got(arrived, int(status.get("left_out_bytes") or 0))
+        if onward:
+            onward.end(json.dumps({"rc": 0, "error": ""}).encode())
+        progress.begin("load")
+        load.stdin.close()
+        if load.process.wait() != 0:
+            raise LoadError(load.problem("ended"), got.left_out_bytes > 0)
+        return got
+    except _LoadEnded as error:
+        raise LoadError(cast(_Load, load).problem("ended early"), bool(mine)) from error
+    except (OSError, WireError) as error:
+        raise SourceError(f"the stream broke after {progress.bytes_done - before} bytes: {error}") from error
+    finally:
+        if load:
+            load.close()
+        if onward:
+            onward.close()
+
+
+def _stopper(sock: socket.socket, load: _Load) -> Callable[[], None]:
+    def stop() -> None:
+        with contextlib.suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+        load.process.kill()
+
+    return stop
+
+
+def _stream(
+    sock: socket.socket, load: _Load, onward: Onward | None, progress: Progress, beats: list[int]
+) -> dict[str, Any]:
+    def sink(data: memoryview) -> None:
+        if not len(data):
+            beats[0] += 1
+            return
+        if onward:
+            onward.data(data)
+        load.write(data)
+        progress.add(len(data))
+
+    return read_frames(sock, sink)

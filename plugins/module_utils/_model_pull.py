@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Copyright (c) 2026 gb10.serving contributors
+# Private to gb10.serving: the receiver of a model copy: many streams, over all rails, from the best source there is.
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterable
+
+from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, Progress
+from ansible_collections.gb10.serving.plugins.module_utils._model_landing import Landing, disk_problem
+from ansible_collections.gb10.serving.plugins.module_utils._model_ranges import File, Ranges
+from ansible_collections.gb10.serving.plugins.module_utils._model_sources import DiskError, Link, Refused, Source
+from ansible_collections.gb10.serving.plugins.module_utils._wire import WireError
+
+POLL_SECONDS = 0.3
+RATE_SECONDS = 1.0
+#: So often in a row a source may fail on one file before the file is fetched elsewhere.
+FAILURES = 8
+_BATCH = 1 << 20
+
+
+class Pull:
+    """One copy of files into a staging folder."""
+
+    def __init__(
+        self,
+        staging: str,
+        files: Iterable[File],
+        sources: list[Source],
+        sums: dict[str, str],
+        streams: int,
+        progress: Progress,
+    ) -> None:
+        rails = max(len(source.addresses) for source in sources)
+        self.staging, self.sources, self.progress = staging, sources, progress
+        self.ranges = Ranges(files, rails * streams)
+        self.landing = Landing(staging, self.ranges, sums, sources, progress, self._failed)
+        self.change = self.landing.change
+        self.rails: dict[str, int] = {address: 0 for source in sources for address in source.addresses}
+        self.moved = 0
+        self.error: JobError | None = None
+        self.rate = 0.0
+        self._rates: dict[str, int] = {}
+        self._links: set[Link] = set()
+        self._waited: object = None
+        self._streams = [
+            threading.Thread(target=self._stream, args=(rail,), daemon=True)
+            for _number in range(streams)
+            for rail in range(rails)
+        ]
+
+    def run(self) -> None:
+        """Until every file is verified and written out. JobError when that cannot be."""
+        self.progress.on_abort(self.stop)
+        self.progress.signs = lambda: (
+            self.landing.hashed_bytes,
+            self.landing.unsafe,
+            self._waited,
+            [source.gained for source in self.sources],
+        )
+        self.progress.more = lambda: {"rails": dict(self._rates)}
+        threads = [*self._streams, *self.landing.threads(), threading.Thread(target=self._control, daemon=True)]
+        for thread in threads:
+            thread.start()
+        try:
+            with self.change:
+                while not self._over():
+                    self.change.wait(0.5)
+        finally:
+            self.landing.end()
+            self.stop()
+            for thread in threads:
+                thread.join()
+            self.landing.close()
+        self.progress.check()
+        if self.error:
+            raise self.error
+
+    def _over(self) -> bool:
+        return bool(self.error or self.progress.abort_reason or not self.landing.unsafe)
+
+    def stop(self) -> None:
+        for link in list(self._links):
+            link.stop()
+
+    def _failed(self, error: Exception, name: str) -> None:
+        with self.change:
+            if not isinstance(error, (OSError, JobError)):
+                error = JobError(f"{type(error).__name__} during {name}: {error}")
+            elif isinstance(error, OSError):
+                error = disk_problem(error, name, self.progress.bytes_done, self.staging)
+            self.error = self.error or (error if isinstance(error, JobError) else JobError(str(error)))
+            self.change.notify_all()
+
+    def _connect(self, source: Source, address: str) -> Link | None:
+        if not source.claim(address):
+            return None
+        try:
+            link = Link(source, address)
+        except (OSError, WireError) as error:
+            source.failed(address, error)
+            return None
+        self._links.add(link)
+        if self._over():
+            link.stop()
+        source.worked(address)
+        return link
+
+    def _drop(self, link: Link | None) -> None:
+        if link:
+            self._links.discard(link)
+            link.close()
+
+    def _stream(self, rail: int) -> None:
+        link: Link | None = None
+        try:
+            while not self._over():
+                with self.change:
+                    task = self._next(rail)
+                    if task is None:
+                        if not self._over():
+                            self.change.wait(POLL_SECONDS)
+                        continue
+                    source, file, start, end = task
+                    target = self.landing.target(file)
+                address = source.address(rail)
+                came, broke = start, True
+                try:
+                    if link and (link.source is not source or link.at != address):
+                        self._drop(link)
+                        link = None
+                    link = link or self._connect(source, address)
+                    if link:
+                        came, broke = self._range(link, file, target, start, end)
+                finally:
+                    with self.change:
+                        self.ranges.give_back(file, start, came, end)
+                        if came > start:
+                            self.landing.journal.add(file.name, start, came)
+                        self.change.notify_all()
+                if broke:
+                    self._drop(link)
+                    link = None
+        except Exception as error:
+            self._failed(error, "a new file")
+        finally:
+            self._drop(link)
+
+    def _next(self, rail: int) -> tuple[Source, File, int, int] | None:
+        """What this rail does now: from the first source that lives, unless it stays behind."""
+        for source in self.sources:
+            usable, dead = source.usable(source.address(rail)), source.dead
+            if not usable and dead:
+                continue
+            if not source.lagging and not dead and not usable:
+                return None  # the other rails of this source go on
+            number = source.number
+            task = usable and self.ranges.take(
+                lambda file, source=source: source.has(file.name) and source.number not in file.refused,  # type: ignore[misc]
+                self.rate,
+            )
+            if task:
+                return source, *task
+            refused = any(number in self.ranges.files[name].refused for name in self.ranges.open)
+            if not dead and not source.lagging and not refused:
+                return None
+        return None
+
+    def _range(self, link: Link, file: File, target: int, start: int, end: int) -> tuple[int, bool]:
+        """(how far it came, whether the connection is of no more use)."""
+        source, came, told = link.source, start, start
+
+        def account(count: int) -> None:
+            nonlocal came, told
+            came += count
+            if came - told >= _BATCH:
+                self._count(link, came - told)
+                told = came
+
+        try:
+            mtime = link.fetch(file.name, file.size, target, (start, end), account)
+            self.landing.mtimes[file.name] = mtime
+            file.failures.pop(source.number, None)
+            source.worked(link.at)
+            return came, False
+        except Refused as error:
+            if source.origin:
+                self._failed(JobError(f"{source.host}: {error}. Put the source right and run again."), file.name)
+            self._miss(file, source, FAILURES)
+            return came, False
+        except DiskError as error:
+            self._failed(error.args[0], file.name)
+        except (OSError, WireError) as error:
+            if not self._over():
+                source.failed(link.at, error)
+                self._miss(file, source, 0 if came > start else 1)
+        finally:
+            self._count(link, came - told)
+            self.landing.came_from.setdefault(file.name, set()).add(source.number)
+        return came, True
+
+    def _miss(self, file: File, source: Source, count: int) -> None:
+        """A source that fails on one file again and again is not asked for it any more."""
+        with self.change:
+            file.failures[source.number] = file.failures.get(source.number, 0) + count
+            if file.failures[source.number] >= FAILURES and not source.dead:
+                file.refused.add(source.number)
+            if len(file.refused) == len(self.sources):
+                self._failed(
+                    JobError(
+                        f"no source hands out {file.name}: {source.host} said last: {source.why or 'not there'}. Look "
+                        f"at this file on the source nodes and run again; what came so far is kept in {self.staging}."
+                    ),
+                    file.name,
+                )
+
+    def _count(self, link: Link, count: int) -> None:
+        if count:
+            link.source.gained = time.monotonic()
+            with self.change:
+                self.rails[link.at] += count
+                self.moved += count
+            self.progress.add(count)
+
+    def _control(self) -> None:
+        """Asks the sources what they have and what files should be; notices when none is left; measures the rate."""
+        links: dict[int, Link | None] = {}
+        last, before, asked = time.monotonic(), dict(self.rails), 0.0
+        try:
+            while not self._over():
+                now = time.monotonic()
+                if now - asked >= POLL_SECONDS:
+                    asked = now
+                    self._ask(links)
+                if now - last >= RATE_SECONDS:
+                    seen = dict(self.rails)
+                    self._rates = {rail: round((seen[rail] - before[rail]) / (now - last)) for rail in seen}
+                    self.rate, last, before = float(sum(self._rates.values())), now, seen
+                    if any(source.seen and not source.dead and not source.lagging for source in self.sources):
+                        self.landing.journal.beat()
+                if all(source.gone for source in self.sources):
+                    why = "; ".join(f"{source.host}: {source.why}" for source in self.sources)
+                    text = f"no source is left after {self.progress.bytes_done} bytes: {why}. Look at the source nodes"
+                    text += f" and run again; what came so far is kept in {self.staging}."
+                    self._failed(JobError(text), "")
+                with self.change:
+                    if not self._over():
+                        self.change.wait(0.1)
+        except Exception as error:
+            self._failed(error, "a file")
+        finally:
+            for link in links.values():
+                self._drop(link)
+
+    def _ask(self, links: dict[int, Link | None]) -> None:
+        missing = self.landing.missing_sums()
+        for source in sorted(self.sources, key=lambda item: not item.origin):
+            if source.ready is None and not missing and not source.dead:
+                continue
+            link = links.get(source.number)
+            address = source.next_address()
+            try:
+                if link is None and address:
+                    link = links[source.number] = self._connect(source, address)
+                if link is None:
+                    continue
+                source.told(link.ask({"op": "list"}))
+                for name in missing if not source.dead else []:
+                    self._sum(link, name)
+                missing = self.landing.missing_sums()
+            except (OSError, WireError) as error:
+                if not isinstance(error, Refused) and not self._over() and link:
+                    source.failed(link.at, error)
+                self._drop(link)
+                links[source.number] = None
+            with self.change:
+                self.change.notify_all()
+
+    def _sum(self, link: Link, name: str) -> None:
+        with contextlib.suppress(Refused):
+            answer = link.ask({"op": "sha", "name": name})
+            if answer.get("sha256"):
+                self.landing.sums[name] = str(answer["sha256"])
+                self.landing.settle(self.ranges.files[name])
+            else:
+                self._waited = answer.get("read_bytes")

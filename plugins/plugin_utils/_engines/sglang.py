@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+# Private to this collection: no stability promised.
+"""SGLang over several nodes: one container a rank; rank 0 serves HTTP, the others answer for their health only."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+#: The program inside the image, given as the entry point because images differ in theirs, and what precedes the flags.
+#: ``sglang serve`` is younger than many images; this form works in all of them.
+ENTRYPOINT = "python3"
+SUBCOMMAND = ("-m", "sglang.launch_server")
+
+#: The oldest release whose flags and log lines are known here.
+MIN_VERSION = (0, 5, 5)
+
+#: Port of the TCP store on rank 0.
+RENDEZVOUS_PORT = 20000
+
+#: How the image is asked for its flags, and the Python distributions that are this engine.
+HELP = ("python3", "-m", "sglang.launch_server", "--help")
+DISTRIBUTIONS = ("sglang",)
+
+#: Its parser is argparse's own: it takes unique beginnings of names, and no underscores.
+UNDERSCORES = False
+JSON_PATHS = False
+LEVELS: tuple[str, tuple[str, ...]] = ("", ())
+#: Taken, and kept out of the help.
+HIDDEN_FLAGS = ("--forward-pass-metrics-worker-id", "--forward-pass-metrics-ipc-name")
+REPEATABLE: frozenset[str] = frozenset()
+
+#: Flags that the spec decides, and by which variable; a recipe or user may not give them a second time.
+OWNED = {
+    "--host": "gb10_server_bind",
+    "--port": "gb10_server_port",
+    "--api-key": "gb10_server_api_key",
+    "--config": "",
+    "--model-path": "gb10_model_dir",
+    "--model": "gb10_model_dir",
+    "--served-model-name": "gb10_model_served_name",
+    "--tensor-parallel-size": "gb10_plan_tp",
+    "--tp-size": "gb10_plan_tp",
+    "--pipeline-parallel-size": "",
+    "--pp-size": "",
+    "--nnodes": "",
+    "--node-rank": "gb10_rank",
+    "--dist-init-addr": "gb10_server_rendezvous_port",
+    "--nccl-init-addr": "gb10_server_rendezvous_port",
+    "--nccl-port": "",
+    "--context-length": "gb10_plan_context_length",
+    "--max-running-requests": "gb10_plan_max_num_seqs",
+    "--chunked-prefill-size": "gb10_plan_max_num_batched_tokens",
+    "--kv-cache-dtype": "gb10_plan_kv_cache_dtype",
+    "--mem-fraction-static": "gb10_plan_mem_fraction_static",
+}
+OWNED_FLAGS = frozenset(OWNED)
+
+#: What a flag is for -> (the flag or nothing, a note); by this, flags of one engine are named in the words of another.
+CONCEPTS = {
+    "memory share": ("--mem-fraction-static", "a share of the memory that is free at the start"),
+    "context length": ("--context-length", ""),
+    "tensor parallelism": ("--tp-size", ""),
+    "pipeline parallelism": ("--pp-size", ""),
+    "data parallelism": ("--dp-size", ""),
+    "rendezvous": ("--dist-init-addr", "ADDRESS:PORT"),
+    "model": ("--model-path", ""),
+    "concurrency": ("--max-running-requests", ""),
+    "prefill chunk": ("--chunked-prefill-size", ""),
+    "no graphs": ("--disable-cuda-graph", ""),
+    "tool calls": ("", "--tool-call-parser alone switches tool calls on"),
+    "follower": ("", "every rank but 0 works without it"),
+    "text only": (
+        "--language-model-only",
+        "since 0.5.18; older releases have nothing for it, and --language-only is something else",
+    ),
+    "no prefix cache": ("--disable-radix-cache", ""),
+    "expert parallelism": ("--ep-size", "takes the number of ranks"),
+    "speculation": ("--speculative-algorithm", "with further --speculative-... flags"),
+    "weight offload": ("--cpu-offload-gb", ""),
+    "request log": ("--log-requests", ""),
+    "page size": ("--page-size", ""),
+}
+
+_PREFILL_CP, _CP_STRATEGY = ("0.5.18 to 0.5.20", "--enable-prefill-cp"), ("0.5.18 to 0.5.20", "--cp-strategy")
+_SPARSITY = ("0.5.10 to 0.5.12", "")
+
+#: Flags that were there once -> (when they went, what to give instead; empty for nothing).
+CHANGED = {
+    "--load-watch-interval": ("0.5.6 to 0.5.9", ""),
+    "--enable-double-sparsity": _SPARSITY,
+    "--ds-channel-config-path": _SPARSITY,
+    "--ds-heavy-channel-num": _SPARSITY,
+    "--ds-heavy-channel-type": _SPARSITY,
+    "--ds-heavy-token-num": _SPARSITY,
+    "--ds-sparse-decode-threshold": _SPARSITY,
+    "--mm-max-concurrent-calls": _SPARSITY,
+    "--mm-per-request-timeout": _SPARSITY,
+    "--speculative-ngram-min-match-window-size": _SPARSITY,
+    "--speculative-ngram-max-match-window-size": _SPARSITY,
+    "--enable-piecewise-cuda-graph": ("0.5.13 or 0.5.14", ""),
+    "--enable-nan-detection": ("0.5.13 or 0.5.14", ""),
+    "--hybrid-kvcache-ratio": ("0.5.13 or 0.5.14", ""),
+    "--cuda-graph-bs": ("0.5.18 to 0.5.20", "--cuda-graph-bs-decode"),
+    "--cuda-graph-max-bs": ("0.5.18 to 0.5.20", "--cuda-graph-max-bs-decode"),
+    "--piecewise-cuda-graph-tokens": ("0.5.18 to 0.5.20", "--cuda-graph-bs-prefill"),
+    "--piecewise-cuda-graph-max-tokens": ("0.5.18 to 0.5.20", "--cuda-graph-max-bs-prefill"),
+    "--piecewise-cuda-graph-compiler": ("0.5.18 to 0.5.20", ""),
+    "--disable-piecewise-cuda-graph": ("0.5.18 to 0.5.20", "--cuda-graph-backend-prefill disabled"),
+    "--enforce-piecewise-cuda-graph": ("0.5.18 to 0.5.20", "--cuda-graph-backend-prefill"),
+    "--enable-breakable-cuda-graph": ("0.5.18 to 0.5.20", "--cuda-graph-backend-prefill breakable"),
+    "--nsa-prefill-backend": ("0.5.18 to 0.5.20", "--dsa-prefill-backend"),
+    "--nsa-decode-backend": ("0.5.18 to 0.5.20", "--dsa-decode-backend"),
+    "--enable-prefill-context-parallel": _PREFILL_CP,
+    "--enable-dsa-prefill-context-parallel": _PREFILL_CP,
+    "--enable-nsa-prefill-context-parallel": _PREFILL_CP,
+    "--prefill-cp-mode": _CP_STRATEGY,
+    "--dsa-prefill-cp-mode": _CP_STRATEGY,
+    "--nsa-prefill-cp-mode": _CP_STRATEGY,
+    "--mamba-scheduler-strategy": ("0.5.18 to 0.5.20", "--mamba-radix-cache-strategy"),
+    "--stream-output": ("0.5.18 to 0.5.20", "--incremental-streaming-output"),
+    "--torchao-config": ("0.5.18 to 0.5.20", ""),
+    "--collect-tokens-histogram": ("0.5.18 to 0.5.20", "--enable-metrics"),
+    "--speculative-dflash-draft-window-size": ("0.5.18 to 0.5.20", "--speculative-draft-window-size"),
+    "--prefill-round-robin-balance": ("0.5.18 to 0.5.20", ""),
+    "--enable-gdn-replayssm-spec": ("0.5.18 to 0.5.20", "--enable-linear-replayssm-spec"),
+    "--keep-mm-feature-on-device": ("0.5.21 to 0.5.23", "--mm-feature-transport cuda_ipc"),
+    "--elastic-ep-rejoin": ("0.5.21 to 0.5.23", "--elastic-ep-join-mode recover"),
+    "--cuda-graph-tc-compiler": ("0.5.21 to 0.5.23", ""),
+}
+
+#: Which ranks answer HTTP: all, but the others only /ping and /health, once they are loaded.
+HTTP_RANKS = "all"
+START_ORDER = "any"
+#: The others wait for rank 0 to say that it ends: it goes first, or they must be killed.
+STOP_ORDER = "head_first"
+#: Whether the engine is alive, and whether it answers (503 while it starts, then it generates one token).
+#: /v1/models says 200 long before that.
+HEALTH_PATH = "/health"
+READY_PATH = "/health_generate"
+
+#: It reads an API key from no variable, so that the key comes by a file of its own, which --config reads.
+API_KEY_VARIABLE = ""
+API_KEY_FILE = "/run/gb10-serving/key.yml"
+
+#: The line that rank 0 prints when it answers requests. Other ranks print the one about the health server instead.
+READY_LINE = "The server is fired up and ready to roll!"
+
+#: (text in a line, name of the phase that has begun with it), in the order of a start. Wording up to 0.5.20 first.
+MILESTONES = (
+    ("server_args=", "reading the configuration"),
+    ("Init torch distributed begin", "rendezvous of the ranks"),
+    ("Init parallel begin", "rendezvous of the ranks"),
+    ("sglang is using nccl==", "opening the collectives"),
+    ("Custom allreduce is disabled because this process group spans", "opening the message queue"),
+    ("CustomAllreduce is disabled because this process group spans", "opening the message queue"),
+    ("Init torch distributed ends", "ranks are connected"),
+    ("Init parallel ends", "ranks are connected"),
+    ("Load weight begin", "loading weights"),
+    ("Load weight end", "weights are loaded"),
+    ("KV Cache is allocated", "KV cache is allocated"),
+    ("Capture cuda graph begin", "capturing CUDA graphs"),
+    ("CUDA graph begin", "capturing CUDA graphs"),
+    ("max_total_num_tokens=", "engine is ready"),
+    ("Dummy health check server started", "loaded, follows rank 0"),
+    ("Application startup complete", "starting the HTTP server"),
+    (READY_LINE, "ready"),
+)
+
+#: Lines that name an error but never its cause.
+GENERIC_ERRORS = (
+    "Received sigquit from a child process",
+    "Scheduler hit an exception",
+    "scheduler died during initialization",
+    "scheduler is dead",
+)
+
+#: What the engine says of itself during a start: name -> pattern whose first group is a number.
+TOLD = {
+    "weights_gib": re.compile(r"Load weight end\..*\bmem usage=([\d.]+) GB"),
+    "kv_cache_tokens": re.compile(r"\bmax_total_num_tokens=(\d+)"),
+}
+
+#: The plan's words for what the engine calls otherwise.
+_KV_DTYPES = {"fp8": "fp8_e4m3"}
+
+
+def argv(spec: dict[str, Any], rank: int) -> list[str]:
+    """Arguments after the entry point for one rank; equal on all ranks but for node-rank."""
+    memory, endpoint = spec["memory"], spec["endpoint"]
+    args = [*SUBCOMMAND, "--model-path", spec["model"]["container_path"]]
+    args += ["--served-model-name", spec["model"]["served_name"]]
+    args += ["--host", endpoint["bind"], "--port", str(endpoint["port"])]
+    args += ["--tp-size", str(spec["parallel"]["tp"])]
+    if spec["world_size"] > 1:
+        store = spec["rendezvous"]
+        args += ["--nnodes", str(spec["world_size"]), "--node-rank", str(rank)]
+        args += ["--dist-init-addr", f"{store['address']}:{store['port']}"]
+    args += ["--context-length", str(memory["context_length"])]
+    args += ["--max-running-requests", str(memory["max_num_seqs"])]
+    if memory["max_num_batched_tokens"]:
+        args += ["--chunked-prefill-size", str(memory["max_num_batched_tokens"])]
+    if memory["kv_cache_dtype"] != "auto":
+        args += ["--kv-cache-dtype", _KV_DTYPES.get(memory["kv_cache_dtype"], memory["kv_cache_dtype"])]
+    args += ["--mem-fraction-static", f"{memory['mem_fraction_static']:.3f}"]
+    if endpoint["api_key"]:
+        args += ["--config", API_KEY_FILE]
+    return args + spec["engine"]["args"]
+
+
+def env(spec: dict[str, Any], rank: dict[str, Any]) -> dict[str, str]:
+    """Environment of one rank. SGLANG_HOST_IP, its own address, keeps the message queue off the default route."""
+    return {
+        "SGLANG_HOST_IP": rank["address"],
+        "DO_NOT_TRACK": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+
+
+def ports(spec: dict[str, Any], rank: int) -> dict[str, int]:
+    """Fixed TCP ports that a rank listens on, by purpose.
+
+    Ranks other than 0 have a health server on the same port. The engine finds a taken one only after loading. NCCL,
+    gloo and the message queue take free ports besides.
+    """
+    taken = {"endpoint": int(spec["endpoint"]["port"])}
+    if rank > 0 or spec["world_size"] == 1:
+        return taken
+    return {**taken, "rendezvous": int(spec["rendezvous"]["port"])}

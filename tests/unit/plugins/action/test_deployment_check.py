@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 gb10.serving contributors
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.gb10.serving.plugins.action import deployment_check
+
+HOSTS = ["spark-a", "spark-b", "spark-c"]
+FILES = [{"name": "model.safetensors", "size": 7}]
+
+
+def variables(**have: str) -> dict[str, Any]:
+    """What earlier tasks registered. have says by host what it has: image, model, both or none."""
+    hostvars: dict[str, dict[str, Any]] = {}
+    rails = [
+        {
+            "subnet": f"10.0.{rail}.0/24",
+            "members": {host: {"address": f"10.0.{rail}.{n}"} for n, host in enumerate(HOSTS, start=1)},
+        }
+        for rail in (0, 1)
+    ]
+    for host in HOSTS:
+        has = have[host[-1]]
+        image, model = has in ("image", "both"), has in ("model", "both")
+        hostvars[host] = {
+            "ansible_facts": {
+                "gb10": {
+                    "memory": {"available_bytes": 8, "total_bytes": 9},
+                    "docker": {"architecture": "arm64", "root_dir": "/d", "root_free_bytes": 1 << 50},
+                }
+            },
+            "__gb10_fabric": {"rails": rails},
+            "__gb10_fabric_measured": {
+                "fabric": {"entries": [
+                    {"source": "spark-a", "target": "spark-b", "rails": [0, 1], "bits_per_second": 8e9},
+                ]}
+            },
+            "__gb10_image": {"engine": {"image": {
+                "present": image, "content": "sha256:i" if image else None, "architecture": "arm64", "size_bytes": 5,
+            }}},
+            "__gb10_model": {"model": {
+                "path": "/m", "mounts": [], "exists": model, "complete": model, "digest": "sha256:m" if model else None,
+                "copied_digest": None, "total_bytes": 7, "files": FILES if model else [], "free_bytes": 1 << 50,
+                "writable": True, "problems": [],
+            }},
+        }  # fmt: skip
+    return {"groups": {"sparks": HOSTS}, "hostvars": hostvars}
+
+
+def sources(task_vars: dict[str, Any], **args: Any) -> dict[str, Any]:
+    action = deployment_check.ActionModule.__new__(deployment_check.ActionModule)
+    problems, answer = action._sources({"image": "x:1", "verify_model": False, **args}, task_vars)
+    assert not problems
+    return answer
+
+
+def test_image_and_model_have_chains_of_their_own() -> None:
+    answer = sources(variables(a="both", b="none", c="image"))
+    image, model = answer["image_copy"], answer["model_copy"]
+    assert (image["source"], image["receivers"], image["content"], image["size_bytes"]) == (
+        "spark-a", ["spark-b"], "sha256:i", 5,
+    )  # fmt: skip
+    assert [source["host"] for source in image["plan"]["spark-b"]["sources"]] == ["spark-a", "spark-c"]
+    assert (model["source"], model["receivers"]) == ("spark-a", ["spark-b", "spark-c"])
+    assert [source["host"] for source in model["plan"]["spark-c"]["sources"]] == ["spark-b", "spark-a"]
+    assert model["plan"]["spark-b"]["measured_rate"] == 1_000_000_000
+    assert model["plan"]["spark-c"]["measured_rate"] is None
+
+
+def test_nothing_is_planned_when_all_have_it() -> None:
+    answer = sources(variables(a="both", b="both", c="both"))
+    for copy in (answer["image_copy"], answer["model_copy"]):
+        assert (copy["source"], copy["receivers"], copy["plan"]) == ("spark-a", [], {})
+
+
+def test_verifying_makes_every_other_node_a_receiver() -> None:
+    answer = sources(variables(a="both", b="both", c="both"), verify_model=True)
+    assert answer["model_copy"]["receivers"] == ["spark-b", "spark-c"] and not answer["image_copy"]["receivers"]
+    # a copy that may be damaged is no authority from the start
+    assert [part["following"] for part in answer["model_copy"]["plan"].values()] == [False, True, True]
+
+
+@pytest.mark.parametrize("what", ["image", "model"])
+def test_offers_are_those_of_this_copy(what: str) -> None:
+    task_vars = variables(a="both", b="none", c="none")
+    task_vars["hostvars"]["spark-a"].update({
+        "__gb10_sources": sources(task_vars),
+        f"__gb10_{what}_offer": {"addresses": ["10.0.0.1", "10.0.1.1"], "port": 9, "token": "t"},
+    })  # fmt: skip
+    action = deployment_check.ActionModule.__new__(deployment_check.ActionModule)
+    _problems, answer = action._offers({"copy": what}, task_vars)
+    assert answer["sources"]["spark-a"] == []
+    for host in ("spark-b", "spark-c"):
+        assert answer["sources"][host] == [
+            {"host": "spark-a", "addresses": ["10.0.0.1", "10.0.1.1"], "port": 9, "token": "t"}
+        ]
