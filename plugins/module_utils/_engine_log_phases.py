@@ -137,8 +137,8 @@ def progress(engine: str, lines: Sequence[Line]) -> Progress:
                     break
             if ready is not None and index > ready and any(text in line.text for text, _p, _w in table[:1]):
                 reached, ready = 0, None  # the container has started again
-            if bar := _BAR.search(line.text):
-                percent = int(bar[1])
+            if shown := _BAR.search(line.text):
+                percent = int(shown[1])
         steps.append(reached)
     phase = "ready" if ready is not None else table[reached][1] if reached >= 0 else PHASES[0]
     return Progress(phase, tuple(steps), percent if phase == "weights" else None, ready)

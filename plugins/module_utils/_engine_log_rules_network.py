@@ -116,21 +116,24 @@ NETWORK: tuple[Rule, ...] = (
         r"ncclSystemError|NCCL_ERROR_SYSTEM_ERROR",
         r"unable to (?:mmap .* bytes from|allocate shared memory.* for) file|Bus error|bus error \(core dumped\)",
     ),
-    *rules("collective_timeout", LIKELY - 5,
+    *rules(
+        "collective_timeout", LIKELY - 5,
         r"Watchdog caught collective operation timeout",
         r"collective operation timeout|Timeout at NCCL work|Timeout waiting for (?:key|collective)",
         r"watchdog timeout \(|Watchdog timeout|Scheduler watchdog",
         r"(?:RPC call to|execute_model|sample_tokens).*timed out",
         r"monitoredBarrier|Timed out waiting \d+ms for (?:send|recv) operation",
     ),
-    *rules("nccl_system_error", FOLLOWS,
+    *rules(
+        "nccl_system_error", FOLLOWS,
         r"NCCL error.*(?:internal error|unhandled cuda error|invalid (?:usage|argument))",
         r"ncclInternalError|ncclUnhandledCudaError",
         r"NCCL WARN Cuda failure",
         r"NCCL error\b(?!.*remote process)",
         r"NCCL WARN.*(?:retcode|res=)\s?\d|Failed to execute operation (?:Connect|Setup|Init)",
     ),
-    *rules("collective_timeout", FOLLOWS,
+    *rules(
+        "collective_timeout", FOLLOWS,
         r"Timed out waiting for engine|Health check failed.*detokenizer",
     ),
     *rules(

@@ -105,7 +105,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log import classify, of_all
 
 #: Bytes read from the begin and from the end of a file.
-HEAD, TAIL = 256 * 1024, 1024 * 1024
+HEAD = 256 * 1024
+TAIL = 1024 * 1024
 
 
 def read_ends(path: str) -> str:

@@ -102,9 +102,8 @@ class Parser:
         """The argument with the engine's own hyphens."""
         if not self.engine.UNDERSCORES or not text.startswith("--"):
             return text
-        head = re.match(r"--[^.=]*", text)
-        assert head
-        return head.group().replace("_", "-") + text[head.end() :]
+        end = next((at for at, sign in enumerate(text) if sign in ".="), len(text))
+        return text[:end].replace("_", "-") + text[end:]
 
     def match(self, text: str) -> Given | None:
         """What an argument is; None for a value."""
