@@ -52,7 +52,9 @@ FAMILIES: tuple[tuple[str, Family], ...] = (
     ("Glm5Next", Family(forward_bytes=165)),
     ("Qwen4", Family(forward_bytes=75)),
     ("Qwen3_8FlashNext", Family(forward_bytes=75)),
-    ("MiniMaxM2", Family(graphs_gib=(5.1, 2.0))),  # estimated far too high, and taken off the budget all the same
+    # Estimated far too high, and taken off the budget all the same. Starts of two nodes, whose loader is not known, had
+    # 6 to 8 GiB less for the cache than the terms leave.
+    ("MiniMaxM2", Family(graphs_gib=(5.1, 6.5))),
     ("Step3", Family(forward_bytes=190, repack_gib=(6.7, 3.0))),
 )
 

@@ -14,7 +14,7 @@ from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import (
     Fit,
     gib,
 )
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import GIB
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import DEFAULT_RESERVE, GIB
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import Node
 
 RANK = {"fits": 0, "borderline": 1, "refused": 2}
@@ -166,7 +166,8 @@ def _extreme(found: Fit) -> tuple[str, list[str]] | None:
     if found.mode != "plan" or any(node.measured or node.high == node.available for node in found.nodes):
         return None
     pool = found.needed if found.pin is None else found.pin
-    if pool < found.needed:
+    insisted = (found.wishes.reserve_bytes or 0) > DEFAULT_RESERVE  # whoever asks for more means it
+    if pool < found.needed or insisted:
         return None
     taken = found.weights_bytes + found.overhead_bytes + pool
     spare = min(node.high - EXTREME - taken for node in found.nodes)

@@ -151,3 +151,11 @@ def test_graphs_come_on_top_of_an_old_engines_budget() -> None:
         for version in ("0.20.2", "0.21.0")
     ]
     assert (pools[0] - pools[1]) / GIB == pytest.approx(0.7, abs=0.01)
+
+
+def test_a_reserve_that_leaves_nothing_is_refused_and_named() -> None:
+    found = plan(
+        [{"host": "a"}], model("qwen3-235b-fp8", weights_gib=16), {"reserve_bytes": 105 * GIB}, {"name": "vllm"}
+    )
+    assert found["verdict"] == "refused"
+    assert "105.0 GiB reserve" in found["reasons"][0]
