@@ -8,7 +8,7 @@ import json
 import signal
 
 import pytest
-from conftest import HEAD, OTHER, PLACE, RAILS, SIZE, Distribution, remains, shell, slow, until, wrong
+from distribution import HEAD, OTHER, PLACE, RAILS, SIZE, Distribution, remains, shell, slow, until, wrong
 
 testinfra_hosts = ["local://"]
 
