@@ -19,7 +19,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
 GATE := .ci/gate
 # Pure gates: no node, no root. They run two at a time; the longest come first.
 GATES := gate-sanity gate-ansible-lint gate-mypy gate-unit gate-build gate-docs gate-ruff gate-yamllint gate-variables gate-changelog gate-reuse
-.PHONY: help env test gates lint unit sanity docs build-check format molecule rehearse rehearse-up rehearse-down clean $(GATES)
+.PHONY: help env test gates lint unit sanity docs build-check format molecule molecule-distribute rehearse rehearse-up rehearse-down clean $(GATES)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -83,8 +83,11 @@ gate-changelog:
 gate-reuse:
 	@$(GATE) reuse reuse lint --lines
 
-molecule: env ## deploy, break and repair on rehearsal nodes, and faults of rails and copies (all molecule scenarios)
-	@molecule test --all --report
+molecule: env ## wrong input, deploy, break and repair, and faults of the rails, on rehearsal nodes
+	@molecule test --all --exclude distribute --report
+
+molecule-distribute: env ## faults of copies on rehearsal nodes: minutes of slow links, so apart from the rest
+	@molecule test -s distribute --report
 
 format: env ## let ruff write the layout of the Python files and mend what it can
 	@ruff format . && ruff check --fix .
