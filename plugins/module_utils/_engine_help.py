@@ -64,7 +64,7 @@ def parse(text: str) -> list[dict[str, Any]]:
             if flag := _flag(invocation, described):
                 flags.append(flag)
         elif positional and (found := _POSITIONAL.fullmatch(line)):
-            flags.append(_entry(found.group(1), takes_value=OPTIONAL, positional=True))
+            flags.append(entry(found.group(1), takes_value=OPTIONAL, positional=True))
     return _unique(flags)
 
 
@@ -120,7 +120,7 @@ def _flag(invocation: str, described: list[str]) -> dict[str, Any] | None:
     others = [other for other in names if other != name]
     negatives = [other for other in others if _is_negative(name, other)] if not values else []
     default = _DEFAULT.search(words)
-    return _entry(
+    return entry(
         name,
         aliases=[other for other in others if other not in negatives],
         negatives=negatives,
@@ -134,8 +134,9 @@ def _flag(invocation: str, described: list[str]) -> dict[str, Any] | None:
     )
 
 
-def _entry(name: str, **known: Any) -> dict[str, Any]:
-    entry: dict[str, Any] = {
+def entry(name: str, **known: Any) -> dict[str, Any]:
+    """A flag as engine_info returns it, with what is known of it."""
+    blank: dict[str, Any] = {
         "name": name,
         "aliases": [],
         "negatives": [],
@@ -148,7 +149,7 @@ def _entry(name: str, **known: Any) -> dict[str, Any]:
         "deprecated": None,
         "positional": False,
     }
-    return {**entry, **known}
+    return {**blank, **known}
 
 
 def _stem(name: str) -> tuple[str, str]:

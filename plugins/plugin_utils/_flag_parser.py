@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.module_utils._engine_help import entry
+
 Flag = Mapping[str, Any]
 
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
@@ -164,16 +166,4 @@ class Parser:
 
 def hidden(name: str) -> dict[str, Any]:
     """A flag that is taken and not in the help."""
-    return {
-        "name": name,
-        "aliases": [],
-        "negatives": [],
-        "hidden": [],
-        "takes_value": "one",
-        "metavar": None,
-        "choices": [],
-        "known": [],
-        "default": None,
-        "deprecated": None,
-        "positional": False,
-    }
+    return entry(name, takes_value="one")

@@ -96,11 +96,6 @@ class Engine:
         return self.since(0, 21)
 
     @property
-    def default_utilization(self) -> float:
-        """vLLM's share of TOTAL memory when none is given."""
-        return 0.92 if self.since(0, 20) else 0.90
-
-    @property
     def default_seqs(self) -> int:
         """What the server takes when it is not told: until 0.33 a GB10 counted as a large data-centre GPU."""
         return DEFAULT_SEQS if self.since(0, 33) else 1024
@@ -113,13 +108,6 @@ class Engine:
     def graphs_in_budget(self) -> bool:
         """CUDA graphs are estimated and taken off the budget; before, they came on top of it."""
         return self.name == "vllm" and self.since(0, 21)
-
-    def default_static_fraction(self, total: int, tp: int, chunked_prefill: int = 8192, vision: bool = False) -> float:
-        """SGLang's share of the memory that is FREE at its start, when none is given."""
-        reserve = (512 + 1.5 * chunked_prefill + 1024 * tp / 8 + 2 * 256) * MIB
-        if total > 60 * GIB:
-            reserve = max(reserve, 10 * GIB)
-        return round(max(0.0, 1 - reserve / total) * (0.95 if vision else 1), 3)
 
     @property
     def fp8_block_strict(self) -> bool:

@@ -17,6 +17,8 @@ KEYS = frozenset(
         "gb10_model_dir",
         "gb10_model_served_name",
         "gb10_image_ref",
+        "gb10_image_pull",
+        "gb10_image_build",
         "gb10_server_engine",
         "gb10_server_args",
         "gb10_server_env",
