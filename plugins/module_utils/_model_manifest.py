@@ -139,6 +139,7 @@ class Sums:
         self._asked: set[str] = set()
         self._todo: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._lock = threading.Lock()
+        self._store_lock = threading.Lock()
         self._threads: list[threading.Thread] = []
 
     def look(self) -> None:
@@ -195,6 +196,11 @@ class Sums:
                 continue
             with self._lock:
                 self._known[name] = self._read[name] = digest
-                read = dict(self._read)
             if self._todo.empty():
-                write_store(self.root, read)
+                self._note()
+
+    def _note(self) -> None:
+        with self._store_lock:  # what is written last is what was known last
+            with self._lock:
+                read = dict(self._read)
+            write_store(self.root, read)
