@@ -60,13 +60,19 @@ class Transfer:
         self.failed_sources: list[str] = []
 
     def bring(self, sources: Sequence[dict[str, Any]]) -> tuple[Got, str]:
-        """What came and from whom. Each source gets one chance; JobError names what every one of them said."""
+        """What came and from whom. JobError names what every source said.
+
+        Each source gets one chance, and a second one when it asks for it.
+        """
         for source in sources:
-            try:
-                return self._from(source), _name(source)
-            except SourceError as error:
-                self._progress.check()
-                self.failed_sources.append(f"{_name(source)}: {error}")
+            for _attempt in range(2):
+                try:
+                    return self._from(source), _name(source)
+                except SourceError as error:
+                    self._progress.check()
+                    self.failed_sources.append(f"{_name(source)}: {error}")
+                    if not error.again:
+                        break
         said = ". ".join(self.failed_sources)
         raise JobError(
             f"no source could give the image. {said}. Docker keeps nothing of a broken stream, so a new run "
@@ -147,6 +153,8 @@ def fetch(
     if kept["present"] and before["present"] and kept["id"] != before["id"]:
         _drop_untagged(runner, kept["id"])
     answer.update(moved_bytes=progress.bytes_done, left_out_bytes=got.left_out_bytes, source=source, previous=previous)
+    if got.saved_because:
+        answer["saved_because"] = got.saved_because
     if transfer.failed_sources:
         answer["failed_sources"] = transfer.failed_sources
     if transfer.whole_because:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible_collections.gb10.serving.plugins.module_utils._image_layers import LayerChoice
 from ansible_collections.gb10.serving.plugins.module_utils._image_tar import TarError, TarFilter
-from ansible_collections.gb10.serving.plugins.module_utils._wire import DATA, END, send_frame
+from ansible_collections.gb10.serving.plugins.module_utils._wire import DATA, END, NOTE, send_frame
 
 #: Pieces of up to 1 MiB that wait for a receiver. Receivers share them.
 QUEUED = 8
@@ -28,8 +28,10 @@ STALL_LEAST = 6.0
 #: An empty frame says so often that the source still works on it.
 SIGN_SECONDS = 5.0
 
+#: Takes a piece of the stream, or what is told of it: a dictionary, with "rc" the last one.
+Sink = Callable[["bytes | dict[str, Any]"], None]
 #: Hands every piece of the stream to the sink; returns its status with rc and error.
-Feed = Callable[[Callable[[bytes], None]], dict[str, Any]]
+Feed = Callable[[Sink], dict[str, Any]]
 
 
 def stall_below(upstream: float) -> float:
@@ -78,8 +80,11 @@ class Reader:
                     send_frame(self.sock, DATA, b"")
                     continue
                 if isinstance(piece, dict):
-                    end_stream(self.sock, self._finished(piece))
-                    return
+                    if "rc" in piece:
+                        end_stream(self.sock, self._finished(piece))
+                        return
+                    send_frame(self.sock, NOTE, json.dumps(piece).encode())
+                    continue
                 for part in self._filter.feed(piece) if self._filter else (piece,):
                     send_frame(self.sock, DATA, part)
                     self.sent += len(part)
@@ -92,6 +97,8 @@ class Reader:
         if self._filter and status.get("rc") == 0:
             self._filter.finish()
         left_out = sum(self._filter.dropped.values()) if self._filter else 0
+        # What the source itself left out, all receivers have.
+        left_out += int(status.get("left_out_bytes") or 0)
         return {**status, "bytes": self.sent, "left_out_bytes": left_out}
 
 
@@ -159,7 +166,7 @@ class Round:
     def stream(self, readers: list[Reader], feed: Feed) -> dict[str, Any]:
         """Runs the feed for these readers. When all are gone it is told so by BrokenPipeError out of the sink."""
 
-        def sink(piece: bytes) -> None:
+        def sink(piece: bytes | dict[str, Any]) -> None:
             for reader in readers:
                 reader.put(piece)
             if all(reader.gone for reader in readers):

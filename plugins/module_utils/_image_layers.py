@@ -44,6 +44,12 @@ def droppable(diff_ids: Sequence[str], held: Iterable[str]) -> set[str]:
     return {chain for diff, chain in zip(diff_ids, chains, strict=False) if diff not in wanted}
 
 
+def dropped_layers(diff_ids: Sequence[str], held: Iterable[str]) -> set[str]:
+    """The layers that may be left out, by what is in them."""
+    chains = droppable(diff_ids, held)
+    return {diff for diff, chain in zip(diff_ids, chain_ids(diff_ids), strict=False) if chain in chains}
+
+
 def _go_json(value: Any) -> str:
     """As Go writes it, which is what the names in an archive were made of."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
@@ -65,9 +71,9 @@ class LayerChoice:
     """Decides for TarFilter. A member that cannot be told for sure is kept."""
 
     def __init__(self, diff_ids: Sequence[str], held: Iterable[str]) -> None:
+        held = set(held)
         self.chains = droppable(diff_ids, held)
-        chosen = [diff for diff, chain in zip(diff_ids, chain_ids(diff_ids), strict=False) if chain in self.chains]
-        self._blobs = {diff.removeprefix("sha256:") for diff in chosen}
+        self._blobs = {diff.removeprefix("sha256:") for diff in dropped_layers(diff_ids, held)}
         self._legacy: set[str] = set()
 
     def note(self, name: str, content: bytes) -> None:

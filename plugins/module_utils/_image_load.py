@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import subprocess
@@ -17,7 +16,7 @@ from typing import IO, Any, cast
 
 from ansible_collections.gb10.serving.plugins.module_utils import _image
 from ansible_collections.gb10.serving.plugins.module_utils._image_docker import docker_root
-from ansible_collections.gb10.serving.plugins.module_utils._image_layers import droppable
+from ansible_collections.gb10.serving.plugins.module_utils._image_layers import dropped_layers
 from ansible_collections.gb10.serving.plugins.module_utils._image_relay import Onward
 from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, Progress
 from ansible_collections.gb10.serving.plugins.module_utils._wire import WireError, read_frames, read_json, send_json
@@ -25,6 +24,10 @@ from ansible_collections.gb10.serving.plugins.module_utils._wire import WireErro
 
 class SourceError(JobError):
     """The source or the way to it failed; another source may do."""
+
+    def __init__(self, text: str, again: bool = False) -> None:
+        super().__init__(text)
+        self.again = again  # this source knows another way
 
 
 class LoadError(JobError):
@@ -43,6 +46,7 @@ class _LoadEnded(Exception):
 class Got:
     moved_bytes: int
     left_out_bytes: int
+    saved_because: str = ""
 
 
 class _Load:
@@ -111,25 +115,28 @@ def receive(
         mine = set(held)
         if onward and onward.held is not None:
             mine &= onward.held
-        if droppable(layers, mine):
+        dropped = dropped_layers(layers, mine)
+        if dropped:
             progress.bytes_total = None
         load = _Load(command)
         progress.on_abort(_stopper(sock, load))
         send_json(sock, {"op": "save", "held": sorted(mine)})
         progress.begin("copy")
-        status = _stream(sock, load, onward, progress, beats)
+        status = _stream(sock, load, onward, progress, beats, dropped)
         arrived = progress.bytes_done - before
         if status.get("rc") != 0:
-            raise SourceError(f"the source could not save the image: {status.get('error')}")
+            text = f"the source could not save the image: {status.get('error')}"
+            raise SourceError(text, bool(status.get("again")))
         if status.get("bytes") != arrived:
             raise SourceError(f"the source sent {status.get('bytes')} bytes, {arrived} came")
-        got = Got(arrived, int(status.get("left_out_bytes") or 0))
+        got = Got(arrived, int(status.get("left_out_bytes") or 0), str(status.get("saved_because") or ""))
         if onward:
-            onward.end(json.dumps({"rc": 0, "error": ""}).encode())
+            told = {"left_out_bytes": got.left_out_bytes, "saved_because": got.saved_because}
+            onward.end({"rc": 0, "error": "", **told})
         progress.begin("load")
         load.stdin.close()
         if load.process.wait() != 0:
-            raise LoadError(load.problem("ended"), got.left_out_bytes > 0)
+            raise LoadError(load.problem("ended"), bool(dropped))
         return got
     except _LoadEnded as error:
         raise LoadError(cast(_Load, load).problem("ended early"), bool(mine)) from error
@@ -152,8 +159,16 @@ def _stopper(sock: socket.socket, load: _Load) -> Callable[[], None]:
 
 
 def _stream(
-    sock: socket.socket, load: _Load, onward: Onward | None, progress: Progress, beats: list[int]
+    sock: socket.socket, load: _Load, onward: Onward | None, progress: Progress, beats: list[int], dropped: set[str]
 ) -> dict[str, Any]:
+    before = progress.bytes_done
+
+    def note(told: dict[str, Any]) -> None:
+        if onward:
+            onward.note(told)
+        takes = {**told.get("layers", {}), "": told.get("rest", 0)}
+        progress.bytes_total = before + sum(size for layer, size in takes.items() if layer not in dropped)
+
     def sink(data: memoryview) -> None:
         if not len(data):
             beats[0] += 1
@@ -163,4 +178,4 @@ def _stream(
         load.write(data)
         progress.add(len(data))
 
-    return read_frames(sock, sink)
+    return read_frames(sock, sink, note)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Copyright (c) 2026 gb10.serving contributors
 # Private to gb10.serving: the source side of an image transfer.
-"""Serves one docker save to all receivers at once.
+"""Serves one stream of an image to all receivers at once: from docker's store where it is known, else docker save.
 
 A receiver says {"op": "join"}, learns {"layers": [diff IDs], "stall": seconds}, says {"op": "save",
-"held": [chains]} and gets frames. Empty frames are signs of life.
+"held": [chains]} and gets frames. Empty frames are signs of life. A note says how large the stream will be, where
+that is known. A status with "again" asks to begin anew here: the store failed, docker save will be used.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ import threading
 from collections.abc import Callable
 from typing import IO, Any, cast
 
-from ansible_collections.gb10.serving.plugins.module_utils import _image_hub
-from ansible_collections.gb10.serving.plugins.module_utils._image_hub import Reader, Round, end_stream
+from ansible_collections.gb10.serving.plugins.module_utils import _image, _image_docker, _image_hub
+from ansible_collections.gb10.serving.plugins.module_utils._image_hub import Feed, Reader, Round, Sink, end_stream
+from ansible_collections.gb10.serving.plugins.module_utils._image_store import Store
+from ansible_collections.gb10.serving.plugins.module_utils._tar_split import Unsuited
 from ansible_collections.gb10.serving.plugins.module_utils._wire import CHUNK, read_json, send_json
 
 _F_SETPIPE_SZ = 1031
@@ -90,17 +93,22 @@ class Save:
 
 
 class ImageOffer:
-    """Handler of an offer on a node that has the image."""
+    """Handler of an offer on a node that has the image.
 
-    def __init__(self, commands: list[list[str]], layers: list[str], receivers: int = 1) -> None:
-        self._commands, self._layers, self._receivers = commands, layers, receivers
+    store: where the image is read without docker save, or why it cannot be.
+    """
+
+    def __init__(
+        self, commands: list[list[str]], layers: list[str], receivers: int = 1, store: Store | str = ""
+    ) -> None:
+        self._commands, self._layers, self._receivers, self._store = commands, layers, receivers, store
         self._lock = threading.Lock()
         self._save: Save | None = Save(commands)
         self._round: Round | None = None
         self._announced: dict[int, Round] = {}
 
     def begin(self) -> None:
-        if self._save:
+        if self._save and isinstance(self._store, str):
             self._save.start()
 
     def __call__(self, sock: socket.socket, request: dict[str, Any]) -> None:
@@ -144,12 +152,42 @@ class ImageOffer:
         try:
             readers = turn.gather(PATIENCE)
             if readers:
-                save.start()
-                turn.stream(readers, save.feed)
+                turn.stream(readers, self._feed(save, readers))
         finally:
             save.end()
+
+    def _feed(self, save: Save, readers: list[Reader]) -> Feed:
+        held = set.intersection(*(reader.held for reader in readers))
+
+        def feed(sink: Sink) -> dict[str, Any]:
+            if not isinstance(self._store, str):
+                status = self._from_store(self._store, held, sink)
+                if status:
+                    return status
+            return {**save.feed(sink), "saved_because": self._store}
+
+        return feed
+
+    def _from_store(self, store: Store, held: set[str], sink: Sink) -> dict[str, Any] | None:
+        """None when nothing was sent and docker save has to do it."""
+        begun = False
+        try:
+            stream = store.stream(held)
+            begun = True
+            sink(stream.note())
+            return stream.feed(sink)
+        except Unsuited as error:
+            self._store = str(error)
+            return {"rc": 1, "error": f"{error}. docker save will be used", "again": True} if begun else None
 
     def _serve(self, sock: socket.socket, reader: Reader, place: Round | None = None) -> None:
         while place is None or not place.join(reader):
             place = self._announce()
         reader.send()
+
+
+def offer_of(ref: str, architecture: str | None, store: Store | str, receivers: int = 1) -> ImageOffer:
+    """The offer of an image of this node's docker."""
+    _code, version, _err = _image_docker.run(["docker", "version", "--format", "{{.Server.APIVersion}}"])
+    commands = _image.save_commands(ref, "linux", architecture, version)
+    return ImageOffer(commands, _image_docker.identity(ref)[2], receivers, store)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import json
 import os
 import socket
 import tempfile
@@ -29,6 +30,7 @@ from ansible_collections.gb10.serving.plugins.module_utils._wire import (
     CHUNK,
     DATA,
     END,
+    NOTE,
     WireError,
     read_frames,
     read_json,
@@ -92,7 +94,7 @@ class Relay:
         held = set.intersection(*(reader.held for reader in readers)) if readers else set()
         send_json(sock, {"readers": len(readers), "held": sorted(held)})
         if readers:
-            self._turn.stream(readers, lambda sink: read_frames(sock, lambda data: sink(bytes(data))))
+            self._turn.stream(readers, lambda sink: read_frames(sock, lambda data: sink(bytes(data)), sink))
         while sock.recv(CHUNK):  # nothing, or what no receiver is left for
             pass
 
@@ -150,8 +152,11 @@ class Onward:
     def data(self, piece: memoryview) -> None:
         self._send(DATA, piece)
 
-    def end(self, status: bytes) -> None:
-        self._send(END, status)
+    def note(self, note: dict[str, Any]) -> None:
+        self._send(NOTE, json.dumps(note).encode())
+
+    def end(self, status: dict[str, Any]) -> None:
+        self._send(END, json.dumps(status).encode())
 
     def _send(self, kind: bytes, piece: bytes | memoryview) -> None:
         if self._sock and self.held is not None:

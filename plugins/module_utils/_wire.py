@@ -20,6 +20,7 @@ from typing import Any
 
 GREETING = "gb10-offer/1"
 DATA = b"D"
+NOTE = b"N"
 END = b"E"
 CHUNK = 1 << 20
 _HEAD = struct.Struct("!cI")
@@ -139,20 +140,36 @@ def _fill(sock: socket.socket, view: memoryview) -> None:
         done += count
 
 
-def read_frames(sock: socket.socket, sink: Callable[[memoryview], None]) -> dict[str, Any]:
-    """Hands every data frame to sink; returns the status of the end frame. Cut before the end frame is an error."""
+def _object(data: memoryview, what: str) -> dict[str, Any]:
+    try:
+        value = json.loads(bytes(data))
+    except ValueError as error:
+        raise WireError(f"the {what} frame carries no JSON") from error
+    if not isinstance(value, dict):
+        raise WireError(f"the {what} frame carries no JSON object")
+    return value
+
+
+def read_frames(
+    sock: socket.socket,
+    sink: Callable[[memoryview], None],
+    note: Callable[[dict[str, Any]], None] = lambda _note: None,
+) -> dict[str, Any]:
+    """Hands every data frame to sink, and what is told of the stream to note; returns the status of the end frame.
+
+    Cut before the end frame is an error.
+    """
     head = bytearray(_HEAD.size)
     buffer = memoryview(bytearray(CHUNK))
     while True:
         _fill(sock, memoryview(head))
         kind, size = _HEAD.unpack(head)
-        if kind not in (DATA, END) or size > CHUNK:
+        if kind not in (DATA, NOTE, END) or size > CHUNK:
             raise WireError(f"unknown frame {kind!r} of {size} bytes")
         _fill(sock, buffer[:size])
         if kind == DATA:
             sink(buffer[:size])
-            continue
-        status = json.loads(bytes(buffer[:size]))
-        if not isinstance(status, dict):
-            raise WireError("the end frame carries no status")
-        return status
+        elif kind == NOTE:
+            note(_object(buffer[:size], "note"))
+        else:
+            return _object(buffer[:size], "end")

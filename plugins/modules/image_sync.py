@@ -12,6 +12,8 @@ version_added: 0.1.0
 description:
   - Makes a node end with a container image of a given content, streamed from a node that has it over the fabric.
   - The source saves, the receiver loads, no archive is written in between and the controller carries no bulk data.
+  - A source that is root reads the layers where Docker's overlay2 store keeps them, those only that a receiver lacks,
+    and compares each with its digest. Where that does not work C(docker save) is used, which writes all to disk first.
   - One save feeds all receivers. A receiver that itself offers with O(following) hands the stream on while it loads.
   - Layers that a receiver has are left out where its Docker takes such an archive; one that does not gets all of them,
     and that is remembered until the node starts again.
@@ -113,6 +115,11 @@ failed_sources:
   type: list
   elements: str
   sample: ["spark-a: the stream broke after 1048576 bytes: the source closed the connection"]
+saved_because:
+  description: Why the source used C(docker save), which is slower, instead of Docker's own files.
+  returned: when it did
+  type: str
+  sample: "docker's store is containerd, expected overlay2"
 whole_because:
   description: Why all layers came although some were here.
   returned: when Docker here did not take the archive without them
@@ -174,16 +181,11 @@ from ansible_collections.gb10.serving.plugins.module_utils import (
     _image_docker,
     _image_offer,
     _image_relay,
+    _image_store,
     _offer,
 )
 from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, Progress
 from ansible_collections.gb10.serving.plugins.module_utils._sync import carry_out, run_module
-
-
-def _whole(ref: str, architecture: str | None, receivers: int) -> _image_offer.ImageOffer:
-    _code, version, _err = _image_docker.run(["docker", "version", "--format", "{{.Server.APIVersion}}"])
-    commands = _image.save_commands(ref, "linux", architecture, version)
-    return _image_offer.ImageOffer(commands, _image_docker.diff_ids(ref), receivers)
 
 
 def offered(module: AnsibleModule) -> dict[str, Any]:
@@ -205,19 +207,20 @@ def offered(module: AnsibleModule) -> dict[str, Any]:
     if module.check_mode:
         return dict(facts, changed=True)
     root = _image_docker.docker_root()
-    lack = _disk.lack_of_space(root, image["size_bytes"]) if root and not comes else None
+    store = "" if comes else _image_store.find_or_why_not(ref)
+    lack = _disk.lack_of_space(root, image["size_bytes"]) if root and not comes and isinstance(store, str) else None
     if lack:
-        raise JobError(f"{lack} (docker save writes the layers to its data root before it sends them.)")
+        raise JobError(f"{lack} (docker save writes all layers there before it sends them. It is needed: {store}.)")
 
     def handler(session: str) -> _offer.Handler:
         if not comes:
-            return _whole(ref, image["architecture"], receivers)
-        mine = _image.architecture_of_machine(platform.machine())
+            return _image_offer.offer_of(ref, image["architecture"], store, receivers)
+        theirs = module.params["architecture"] or _image.architecture_of_machine(platform.machine())
         return _image_relay.Relay(
             session,
             content,
             lambda: _image_docker.inspect(ref)["content"] == content,
-            lambda: _whole(ref, module.params["architecture"] or mine, 1),
+            lambda: _image_offer.offer_of(ref, theirs, _image_store.find_or_why_not(ref)),
             receivers,
         )
 

@@ -191,6 +191,21 @@ def test_when_no_source_is_left_all_are_named(monkeypatch: pytest.MonkeyPatch) -
         )
 
 
+def test_a_source_that_knows_another_way_is_asked_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    docker = Docker()
+    way = Way(docker, SourceError("layer changed", again=True), SourceError("layer changed", again=True), "three")
+    result = fetch(docker, monkeypatch, way, wants="three")
+    assert way.asked == ["192.0.2.1", "192.0.2.1", "192.0.2.2"]
+    assert result["failed_sources"] == ["a: layer changed", "a: layer changed"]
+
+
+def test_why_the_source_used_docker_save_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    docker = Docker()
+    way = Way(docker, "three")
+    monkeypatch.setattr(way, "receive", lambda *_: docker.tags.update({"img:v": "three"}) or Got(1, 0, "no overlay2"))
+    assert fetch(docker, monkeypatch, way, wants="three")["saved_because"] == "no overlay2"
+
+
 def test_the_second_rail_is_tried_before_the_next_source(monkeypatch: pytest.MonkeyPatch) -> None:
     docker = Docker()
     way = Way(docker, "three")

@@ -81,8 +81,28 @@ def test_frames(pair: Pair) -> None:
     assert b"".join(got) == b"abcde"
 
 
+def test_what_is_told_of_a_stream_is_no_part_of_it(pair: Pair) -> None:
+    ours, theirs = pair
+    got: list[object] = []
+    for kind, part in ((_wire.NOTE, b'{"rest": 2}'), (_wire.DATA, b"ab"), (_wire.END, b"{}")):
+        _wire.send_frame(theirs, kind, part)
+    assert _wire.read_frames(ours, lambda data: got.append(bytes(data)), got.append) == {}
+    assert got == [{"rest": 2}, b"ab"]
+
+
 @pytest.mark.parametrize(
-    "cut", [b"", b"D\0", b"D\0\0\0\5abc", b"D\0\0\0\3abc", b"E\0\0\0\5{", b"X\0\0\0\0", b"D\xff\0\0\0"]
+    "cut",
+    [
+        b"",
+        b"D\0",
+        b"D\0\0\0\5abc",
+        b"D\0\0\0\3abc",
+        b"E\0\0\0\5{",
+        b"E\0\0\0\1{",
+        b"N\0\0\0\2[]",
+        b"X\0\0\0\0",
+        b"D\xff\0\0\0",
+    ],
 )
 def test_a_stream_without_its_end_is_an_error(pair: Pair, cut: bytes) -> None:
     ours, theirs = pair
