@@ -147,7 +147,7 @@ class FollowingModel(WholeModel):
             if self._published:
                 return {"ready": "all"}
             self._look()
-            return {"ready": sorted(self._came.sums), "pulse": self._pulse}
+            return {"ready": sorted(self._came.sums), "sha256": self._came.sums, "pulse": self._pulse}
 
     def _look(self) -> None:
         """Reads the journal of the copy that runs here, when it went on."""

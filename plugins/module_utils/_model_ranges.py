@@ -9,7 +9,9 @@ from typing import Any
 
 MIB = 1 << 20
 LONGEST = 64 * MIB
-SHORTEST = 4 * MIB
+SHORTEST = MIB
+#: In so many ranges a stream fetches its part of a file.
+PIECES = 4
 #: One file takes about so much a second, since a file system lets one writer at a time into a file.
 FILE_RATE = 400_000_000
 
@@ -106,7 +108,8 @@ class Ranges:
             begun = fresh or begun
         # Among begun files the one with the fewest streams; new ones come by size.
         file = min(begun, key=lambda item: (item.flying, -item.size if not item.begun else item.left, item.name))
-        share = file.size // -(-self.streams // together)  # all streams of a file are done with it at the same time
+        # Several pieces for each stream of a file, so that all are done with it at the same time.
+        share = file.size // (PIECES * -(-self.streams // together))
         longest = min(LONGEST, max(SHORTEST, min(share, self.left() // (4 * self.streams))))
         start, end = file.pending[0]
         if end - start > longest + SHORTEST:

@@ -236,8 +236,10 @@ def main() -> int:
     parser.add_argument("--size-gb", type=float, default=4, help="size of the model in GB")
     parser.add_argument("--shards", type=int, default=24)
     parser.add_argument("--shape-gbps", type=float, default=1, help="rate of each rail for shaped_ratio")
-    parser.add_argument("--receivers-gb", type=float, default=1, help="size of the model for receivers")
-    parser.add_argument("--receivers-gbps", type=float, default=0.25, help="rate of each rail for receivers")
+    parser.add_argument("--receivers-gb", type=float, default=0.6, help="size of the model for receivers")
+    parser.add_argument(
+        "--receivers-gbps", type=float, default=0.1, help="rate of each rail for receivers; all nodes share this disk"
+    )
     parser.add_argument("--image-mb", type=float, default=600)
     options = parser.parse_args()
     if os.geteuid() != 0:

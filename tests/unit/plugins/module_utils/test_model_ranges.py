@@ -10,6 +10,7 @@ from ansible_collections.gb10.serving.plugins.module_utils._model_ranges import 
     FILE_RATE,
     LONGEST,
     MIB,
+    PIECES,
     SHORTEST,
     File,
     Ranges,
@@ -89,4 +90,4 @@ def test_all_streams_share_one_file_where_the_link_is_the_limit() -> None:
     """So the first file is whole, and handed on, as early as it can be: also one that a single range would hold."""
     ranges = Ranges([File(f"f{number}", 40 * MIB) for number in range(6)], streams=4)
     taken = [ranges.take(lambda _file: True, rate=100e6) for _stream in range(4)]
-    assert [(task[0].name, task[2] - task[1]) for task in taken if task] == [("f0", 10 * MIB)] * 4
+    assert [(task[0].name, task[2] - task[1]) for task in taken if task] == [("f0", 40 * MIB // (4 * PIECES))] * 4
