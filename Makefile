@@ -86,8 +86,8 @@ gate-reuse:
 molecule: env ## wrong input, deploy, break and repair, and faults of the rails, on rehearsal nodes
 	@molecule test --all --exclude distribute --report
 
-molecule-distribute: env ## faults of copies on rehearsal nodes: minutes of slow links, so apart from the rest
-	@molecule test -s distribute --report
+molecule-distribute: env ## faults of copies on three rehearsal nodes: minutes of slow links, so apart from the rest
+	@NODES=3 molecule test -s distribute --report
 
 format: env ## let ruff write the layout of the Python files and mend what it can
 	@ruff format . && ruff check --fix .
@@ -97,11 +97,12 @@ rehearse: rehearse-up ## the whole product on this machine: nodes, engine, model
 	@echo "rehearse: nodes and deployment stay up. Look: 'ssh -F .rehearsal/ssh_config rehearsal-a', 'make rehearse' again,"
 	@echo "rehearse: '.venv/bin/ansible-playbook playbooks/status.yml -i inventories/rehearsal'. End all of it: 'make rehearse-down'."
 
-rehearse-up: env ## only the nodes, with engine image and model on the first of them
+rehearse-up: env ## only the nodes, with engine image and model on the first; ENGINES='vllm sglang' for both images
 	@python tests/nodes/rehearse.py up $(if $(NODES),--nodes $(NODES))
 	@python tests/engines/tiny_model.py .cache/models/qwen35-tiny
-	@archive=$$(python tests/engines/build.py --no-load | tee /dev/stderr | tail -n 1); \
-	    python tests/nodes/rehearse.py load-image 0 "$$archive"
+	@for engine in $(or $(ENGINES),vllm); do \
+	    archive=$$(python tests/engines/build.py --no-load "$$engine" | tee /dev/stderr | tail -n 1); \
+	    python tests/nodes/rehearse.py load-image 0 "$$archive" || exit; done
 	@python tests/nodes/rehearse.py put-model 0 .cache/models/qwen35-tiny
 
 rehearse-down: ## end the rehearsal and take all of it away again

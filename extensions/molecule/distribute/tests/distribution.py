@@ -11,7 +11,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[4]
-HEAD, OTHER = "rehearsal-a", "rehearsal-b"
+HEAD, OTHER, THIRD = "rehearsal-a", "rehearsal-b", "rehearsal-c"
 RAILS = ("enp1s0f0np0", "enP2p1s0f0np0")
 PLACE = "/home/spark/gb10-distribute"
+NODES = (HEAD, OTHER, THIRD)
 SIZE, SHARDS = 600_000_000, 8
 ENV = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"}
 LISTING = "find . -type f ! -name '.gb10*' | sort | xargs sha256sum"
@@ -76,15 +77,25 @@ def wrong(make: str, mend: str, host: str = OTHER) -> Iterator[None]:
 
 
 @contextmanager
-def slow(mbit: int = 400) -> Iterator[None]:
-    """Rails on which the copy takes long enough to be disturbed; the head sends."""
+def slow(mbit: int = 400, host: str = HEAD) -> Iterator[None]:
+    """Rails on which the copy takes long enough to be disturbed."""
     add = "; ".join(f"tc qdisc replace dev {rail} root tbf rate {mbit}mbit burst 1mb latency 50ms" for rail in RAILS)
-    with wrong(add, "; ".join(f"tc qdisc del dev {rail} root" for rail in RAILS), HEAD):
+    with wrong(add, "; ".join(f"tc qdisc del dev {rail} root" for rail in RAILS), host):
         yield
 
 
+def inventory(path: Path, hosts: Collection[str]) -> Path:
+    """The rehearsal's inventory with only these hosts in its group."""
+    source = ["ansible-inventory", "-i", str(ROOT / "inventories" / "rehearsal"), "--list"]
+    listing = json.loads(subprocess.check_output(source, env=ENV, cwd=ROOT, text=True))
+    listing["sparks"]["hosts"] = list(hosts)
+    path.write_text(f"#!/bin/sh\ncat << 'END'\n{json.dumps(listing)}\nEND\n")
+    path.chmod(0o755)
+    return path
+
+
 class Run:
-    """One run of the distribution."""
+    """One run of the distribution over the hosts that have a path."""
 
     def __init__(self, paths: dict[str, str], log: Path, *flags: str, **extra: Any) -> None:
         variables = {
@@ -96,7 +107,7 @@ class Run:
             self.process = subprocess.Popen(
                 [
                     "ansible-playbook", str(Path(__file__).with_name("distribute.yml")),
-                    "-i", str(ROOT / "inventories" / "rehearsal"), "-e", json.dumps(variables), *flags,
+                    "-i", str(inventory(log.with_suffix(".sh"), paths)), "-e", json.dumps(variables), *flags,
                 ],
                 env=ENV, cwd=ROOT, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
@@ -105,11 +116,11 @@ class Run:
     def output(self) -> str:
         return " ".join(self.log.read_text().split())
 
-    def passes(self) -> dict[str, Any]:
-        """What the receiver's copy answered; empty when nobody needed one."""
+    def passes(self, host: str = OTHER) -> dict[str, Any]:
+        """What this receiver's copy answered; empty when nobody needed one."""
         code = self.process.wait(timeout=150)
         assert code == 0, self.log.read_text()[-6000:]
-        found = re.search(r"MOVED (\{.*\}) END", self.output)
+        found = re.search(rf"MOVED {host} (\{{.*?\}}) END", self.output)
         return dict(json.loads(found.group(1))) if found else {}
 
     def stops(self, *words: str) -> None:
@@ -133,35 +144,45 @@ class Distribution:
         self.folder, self.target, self.count = folder, f"{PLACE}/target/model", 0
         self.source = f"{PLACE}/source/model"
 
-    def run(self, *flags: str, **extra: Any) -> Run:
+    def run(self, *flags: str, receivers: Collection[str] = (OTHER,), **extra: Any) -> Run:
         self.count += 1
-        paths = {HEAD: self.source, OTHER: self.target}
+        paths = {HEAD: self.source, **dict.fromkeys(receivers, self.target)}
         return Run(paths, self.folder / f"run{self.count}.log", *flags, **extra)
 
-    def staged(self) -> int:
+    def staged(self, host: str = OTHER) -> int:
         """Bytes that have come to the receiver so far."""
         name = os.path.dirname(self.target)
-        said = shell(OTHER, f"du -sk {name} 2>/dev/null | cut -f 1; true").split()
+        said = shell(host, f"du -sk {name} 2>/dev/null | cut -f 1; true").split()
         return int(said[0]) * 1024 if said else 0
 
-    def comes(self, run: Run, size: int = SIZE // 6) -> None:
+    def comes(self, run: Run, size: int = SIZE // 6, host: str = OTHER) -> None:
         def look() -> bool:
             assert run.process.poll() is None, run.log.read_text()[-4000:]
-            return self.staged() > size
+            return self.staged(host) > size
 
         until("the copy is on its way", look, 60)
 
-    def whole(self) -> None:
+    def whole(self, host: str = OTHER) -> None:
         """Byte for byte the same, and nothing beside it."""
-        assert shell(OTHER, f"cd {self.target} && {LISTING}") == shell(HEAD, f"cd {self.source} && {LISTING}")
-        assert shell(OTHER, f"ls -A {os.path.dirname(self.target)}").split() == ["model"]
+        assert shell(host, f"cd {self.target} && {LISTING}") == shell(HEAD, f"cd {self.source} && {LISTING}")
+        assert shell(host, f"ls -A {os.path.dirname(self.target)}").split() == ["model"]
 
     def clear(self) -> None:
-        shell(OTHER, f"rm -rf {PLACE}/target; mkdir -p {PLACE}/target", user="spark")
+        for host in NODES[1:]:
+            shell(host, f"rm -rf {PLACE}/target; mkdir -p {PLACE}/target", user="spark")
+
+
+def offering(host: str) -> int:
+    """The process that hands a model on."""
+    return int(
+        shell(
+            host, "for p in /proc/[0-9]*; do ls -l $p/fd 2>/dev/null | grep -q /gb10-offer- && basename $p; done; true"
+        )
+    )
 
 
 def remains() -> str:
-    return "".join(shell(host, REMAINS) for host in (HEAD, OTHER))
+    return "".join(shell(host, REMAINS) for host in NODES)
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +191,7 @@ def model() -> Iterator[None]:
         shell(HEAD, f"python3 - {PLACE}/source/model {SIZE} {SHARDS}", stdin=MAKE, user="spark")
         yield
     finally:
-        for host in (HEAD, OTHER):
+        for host in NODES:
             shell(host, f"rm -rf {PLACE}")
 
 

@@ -8,7 +8,21 @@ import json
 import signal
 
 import pytest
-from distribution import HEAD, OTHER, PLACE, RAILS, SIZE, Distribution, remains, shell, slow, until, wrong
+from distribution import (
+    HEAD,
+    OTHER,
+    PLACE,
+    RAILS,
+    SIZE,
+    THIRD,
+    Distribution,
+    offering,
+    remains,
+    shell,
+    slow,
+    until,
+    wrong,
+)
 
 testinfra_hosts = ["local://"]
 
@@ -37,6 +51,21 @@ def test_a_receiver_that_is_killed_goes_on_where_it_stopped(distribution: Distri
     done = distribution.run().passes()
     assert done["resumed_bytes"] > 0 and done["moved_bytes"] < SIZE
     distribution.whole()
+
+
+def test_a_node_that_hands_on_and_dies_is_done_without(distribution: Distribution) -> None:
+    both = (OTHER, THIRD)
+    with slow(), slow(host=OTHER):
+        run = distribution.run(receivers=both)
+        distribution.comes(run, host=THIRD)
+        shell(OTHER, f"kill -9 {offering(OTHER)}")
+        rails = run.passes(THIRD)["rails"]
+    own = shell(HEAD, "hostname -I").split()
+    assert (
+        min(sum(count for rail, count in rails.items() if (rail in own) is ours) for ours in (True, False)) > SIZE // 20
+    )
+    for host in both:
+        distribution.whole(host)
 
 
 def test_a_rail_that_goes_down_is_done_without(distribution: Distribution) -> None:
