@@ -101,6 +101,7 @@ def collect(name: str, failure: str, predicted: bool, task_vars: dict[str, Any],
         "spec": seen(head, "__gb10_spec").get("spec"),
         "completion": (seen(head, "__gb10_endpoint").get("endpoint") or {}).get("completion"),
         "engine_told": waits[head].get("told") or {},
+        "start": _start(waits),
         "was_running": bool(seen(head, "__gb10_spec").get("running")),
         "copies": [],
     }
@@ -122,7 +123,7 @@ def collect(name: str, failure: str, predicted: bool, task_vars: dict[str, Any],
     if report["copies"]:  # side by side
         names = " and ".join(dict.fromkeys(copy["what"] for copy in report["copies"]))
         stages.append({"stage": f"copy of {names}", "seconds": max(copy["seconds"] for copy in report["copies"])})
-    if ready := [wait["seconds"] for wait in waits.values() if wait.get("seconds")]:
+    if ready := [wait["seconds"] for wait in waits.values() if wait.get("ready")]:
         stages.append({"stage": "start of the ranks until ready", "seconds": max(ready)})
     if report["completion"]:
         stages.append({"stage": "completion", "seconds": report["completion"]["seconds"]})
@@ -136,6 +137,15 @@ def collect(name: str, failure: str, predicted: bool, task_vars: dict[str, Any],
     if report["outcome"] == "running" and not report["completion"]:
         report.update(outcome="unproven", failure="No completion came in this run.")
     return report
+
+
+def _start(waits: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """How far each rank came, phase by phase, and why not further."""
+    ended = [wait for wait in waits.values() if wait.get("phases")]
+    kept = ("host", "rank", "ready", "phase", "seconds", "phases")
+    ranks = sorted(({key: wait[key] for key in kept} for wait in ended), key=lambda entry: entry["rank"])
+    named: dict[str, Any] = next((wait for wait in ended if wait["cause"]), {})
+    return {"ranks": ranks, **{key: named.get(key) for key in ("cause", "remedy", "confidence", "evidence", "first")}}
 
 
 def _node(host: str, facts: dict[str, Any]) -> dict[str, Any]:

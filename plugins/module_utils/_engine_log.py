@@ -12,7 +12,12 @@ from typing import Any, NamedTuple
 from ansible_collections.gb10.serving.plugins.module_utils import _engine_log_waits as waits
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_causes import CAUSES
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import TEXT, Line, split
-from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import Progress, engine_of, progress
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import (
+    Progress,
+    Step,
+    engine_of,
+    progress,
+)
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_places import place_of
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rule import LIKELY, ROOT, WEAK, Rule
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rules_host import HOST
@@ -59,25 +64,46 @@ class Hit(NamedTuple):
     rule: Rule
 
 
-def classify(text: str, silent_seconds: float | None = None) -> dict[str, Any]:
+class Reading(NamedTuple):
+    """A log taken apart. ``first``: the line from which it counts; ``fatal``: lines after which no start goes on."""
+
+    engine: str
+    lines: list[Line]
+    seen: Progress
+    first: int
+    fatal: list[int]
+
+
+def read(text: str, engine: str = "", table: Sequence[Step] = ()) -> Reading:
+    """Take a log apart. Who knows the engine gives it, and its steps where they are not among TABLES."""
+    lines = split(text)
+    engine = engine or engine_of(lines)
+    seen = progress(engine, lines, table)
+    first = 0 if seen.ready is None else seen.ready + 1
+    fatal = [
+        index for index in range(first, len(lines)) if lines[index].kind == TEXT and _FATAL.search(lines[index].text)
+    ]
+    return Reading(engine, lines, seen, first, fatal)
+
+
+def judge(reading: Reading, silent_seconds: float | None = None) -> dict[str, Any]:
     """What the log says.
 
     ``silent_seconds`` is how long no line has come, where that is known. Without it a log that ends between the begin
     and the end of the rendezvous is taken for one that stays there.
     """
-    lines = split(text)
-    engine = engine_of(lines)
-    seen = progress(engine, lines)
-    first = 0 if seen.ready is None else seen.ready + 1
-    fatal = [
-        index for index in range(first, len(lines)) if lines[index].kind == TEXT and _FATAL.search(lines[index].text)
-    ]
+    engine, lines, seen, first, fatal = reading
     hits = _hits(lines, seen, first, fatal)
     if hits and (seen.ready is None or fatal):
         return _failed(engine, lines, seen, hits)
     if fatal or (seen.ready is None and _ends_in_error(lines, seen)):
         return _unknown(engine, seen, lines, first)
     return _no_error(engine, lines, seen, silent_seconds)
+
+
+def classify(text: str, silent_seconds: float | None = None) -> dict[str, Any]:
+    """What a log says of which nothing else is known; see judge."""
+    return judge(read(text), silent_seconds)
 
 
 def of_all(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Copyright (c) 2026 gb10.serving contributors
 # Private to gb10.serving: the steps of a start by the lines with which the engines announce them. Data.
-"""How far a start is. The texts of vLLM's table are those by which a start is watched, with more steps between."""
+"""How far a start is."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines imp
 #: The phases in the order of a start.
 PHASES = ("starting", "rendezvous", "weights", "kv_cache", "graphs", "ready")
 
-#: (text in a line, phase that has begun with it, what it means), in the order of a start.
-VLLM = (
+#: (text in a line, phase that has begun with it, what it means). A table has them in the order of a start.
+Step = tuple[str, str, str]
+
+VLLM: tuple[Step, ...] = (
     ("non-default args", "starting", "reading the configuration"),
     ("Resolved architecture", "starting", "reading the configuration"),
     ("Initializing a V1 LLM engine", "starting", "starting the engine"),
@@ -39,7 +41,7 @@ VLLM = (
     ("Application startup complete.", "ready", "ready"),
 )
 
-SGLANG = (
+SGLANG: tuple[Step, ...] = (
     ("server_args=", "starting", "reading the configuration"),
     ("Init torch distributed begin", "rendezvous", "rendezvous of the ranks"),
     ("Init parallel begin", "rendezvous", "rendezvous of the ranks"),
@@ -100,6 +102,10 @@ class Progress:
     percent: int | None
     #: Index of the line that says that requests are answered.
     ready: int | None
+    #: What the last step means; empty for none.
+    meaning: str = ""
+    #: (phase, index of the line with which it began), of the last start that the log holds.
+    begun: tuple[tuple[str, int], ...] = ()
 
     def step_at(self, index: int) -> int:
         return self.steps[index] if self.steps else -1
@@ -122,23 +128,28 @@ def engine_of(lines: Sequence[Line]) -> str:
     return "vllm" if score["vllm"] > score["sglang"] else "sglang"
 
 
-def progress(engine: str, lines: Sequence[Line]) -> Progress:
-    """The furthest step at each line. An unknown engine is read by both tables."""
-    table = TABLES.get(engine, VLLM)
+def progress(engine: str, lines: Sequence[Line], table: Sequence[Step] = ()) -> Progress:
+    """The furthest step at each line, by the steps of ``table``, or of the engine. An unknown one is read as vLLM."""
+    table = table or TABLES.get(engine, VLLM)
     steps: list[int] = []
+    begun: dict[str, int] = {}
     reached, percent, ready = -1, None, None
     for index, line in enumerate(lines):
         if line.kind == "text" and line.level != "error":
             for position in range(len(table) - 1, reached, -1):
                 if table[position][0] in line.text:
                     reached = position
-                    if table[position][0].startswith(READY):
+                    begun.setdefault(table[position][1], index)
+                    if table[position][1] == PHASES[-1] or table[position][0].startswith(READY):
                         ready = index
                     break
             if ready is not None and index > ready and any(text in line.text for text, _p, _w in table[:1]):
-                reached, ready = 0, None  # the container has started again
+                reached, ready, begun = 0, None, {table[0][1]: index}  # the container has started again
             if shown := _BAR.search(line.text):
                 percent = int(shown[1])
         steps.append(reached)
-    phase = "ready" if ready is not None else table[reached][1] if reached >= 0 else PHASES[0]
-    return Progress(phase, tuple(steps), percent if phase == "weights" else None, ready)
+    if ready is not None:
+        begun.setdefault(PHASES[-1], ready)
+    phase = PHASES[-1] if ready is not None else table[reached][1] if reached >= 0 else PHASES[0]
+    meaning = table[reached][2] if reached >= 0 else ""
+    return Progress(phase, tuple(steps), percent if phase == "weights" else None, ready, meaning, tuple(begun.items()))

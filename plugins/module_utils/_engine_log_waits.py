@@ -80,7 +80,7 @@ def silent(engine: str, lines: Sequence[Line], seen: Progress) -> Wait | None:
     if meaning == "opening the message queue":
         return Wait("message_queue_address", last, True)
     if engine == "vllm":
-        return _vllm(whole, last, meaning)
+        return _vllm(lines, whole, last, meaning)
     return _sglang(whole, last, meaning, {line.role for line in lines})
 
 
@@ -89,14 +89,15 @@ def _complete(whole: str) -> bool:
     return "Init COMPLETE" in whole
 
 
-def _vllm(whole: str, last: int, meaning: str) -> Wait | None:
+def _vllm(lines: Sequence[Line], whole: str, last: int, meaning: str) -> Wait | None:
     worlds = list(_WORLD.finditer(whole))
     if not worlds or int(worlds[-1]["world"]) < 2:
         return None
     world = worlds[-1]
     queue = _QUEUE.search(whole)
     if queue and _foreign(queue["master"], queue["queue"]):
-        return Wait("message_queue_address", last, True)
+        said = max(index for index, line in enumerate(lines) if _QUEUE.search(line.text))
+        return Wait("message_queue_address", said, True)
     if meaning == "opening the collectives":
         return None if _complete(whole) else Wait("nccl_init_hang", last, False)
     if world["backend"] == "gloo" and int(world["rank"]) > 0:

@@ -12,10 +12,12 @@ module: rank_wait
 short_description: Waits for all ranks of a deployment at once
 version_added: 0.1.0
 description:
-  - Watches this host's rank until rank 0 answers requests, or a rank ends, or its log stays silent for too long.
-  - Runs for all ranks at the same time; the first that fails ends the waiting of all others, and its last lines are
-    shown.
-  - Shows each phase of the start as it is reached.
+  - Watches this host's rank until rank 0 answers requests, or a rank ends, cannot go on, or makes no progress for
+    longer than the phase that it is in may take.
+  - Runs for all ranks at the same time. The first that fails ends the waiting of all others; what all of them show then
+    tells which rank has the cause, and what on the others only follows from it.
+  - Logs are read as M(gb10.serving.engine_log_info) reads them.
+  - Shows each step of the start as it is reached.
 extends_documentation_fragment:
   - gb10.serving.attributes
   - gb10.serving.attributes.action
@@ -37,10 +39,20 @@ options:
     description: The spec of the deployment.
     type: dict
     required: true
-  silence:
-    description: Seconds without a new log line after which a rank counts as stalled.
-    type: int
-    default: 900
+  allowance_factor:
+    description: By what the usual allowances are multiplied, for slow or fast nodes.
+    type: float
+    default: 1.0
+  allowances:
+    description:
+      - Seconds that a rank may show no progress, by what it does, in place of the usual ones.
+      - V(starting) 300; V(rendezvous) 120, which includes opening the collectives and the message queue;
+        V(connected) 300, until the load begins; V(weights) 1800; V(profiling) 900, from the end of the load on;
+        V(kv_cache) 900; V(graphs) 900.
+      - Progress is a new step, a growing share of the weights, or a line that did not come before in this step. A rank
+        that waits for one that is not as far is not judged.
+    type: dict
+    default: {}
   timeout:
     description: Seconds after which a rank that is not ready counts as failed, whatever it prints.
     type: int
@@ -63,15 +75,21 @@ ready:
   type: bool
   sample: true
 reason:
-  description: Why the waiting ended.
+  description: Why the waiting for this rank ended.
   returned: always
   type: str
   sample: ready
 phase:
-  description: The last phase of the start that the log showed.
+  description: The last phase of the start that this rank's log showed, as in M(gb10.serving.engine_log_info).
   returned: always
   type: str
   sample: ready
+phases:
+  description: The phases that this rank reached, each with how long it took by the node's clock.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{name: starting, seconds: 21.5}, {name: rendezvous, seconds: 4.1}, {name: weights, seconds: 412.9}]
 seconds:
   description: How long it was waited.
   returned: always
@@ -83,9 +101,40 @@ told:
   type: dict
   sample: {kv_cache_tokens: 174720}
 log:
-  description: Last lines of a rank that failed.
+  description: Last lines of this rank if it failed.
   returned: always
   type: list
   elements: str
   sample: []
+verdict:
+  description: V(ready); V(failed) or V(stalled) of the rank that has the cause.
+  returned: always
+  type: str
+  sample: ready
+cause:
+  description: Identifier of the cause, as in M(gb10.serving.engine_log_info); V(null) where nothing is wrong.
+  returned: always
+  type: str
+  sample: null
+remedy:
+  description: What to do about it.
+  returned: always
+  type: str
+  sample: null
+evidence:
+  description: Lines of the rank that has the cause, the deciding one first.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+confidence:
+  description: V(high), V(medium) or V(low).
+  returned: always
+  type: str
+  sample: high
+first:
+  description: The rank that has the cause, as C(host) and C(rank). The same on all hosts, like the cause itself.
+  returned: always
+  type: dict
+  sample: null
 """

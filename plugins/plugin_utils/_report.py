@@ -66,7 +66,7 @@ def markdown(report: Mapping[str, Any]) -> str:
     lines = [f"# Deployment {report['name']}: {report['outcome']}", "", f"Written {report['written_at']}.", ""]
     if report.get("failure"):
         lines += ["## What stopped it", "", "```", report["failure"].rstrip(), "```", ""]
-    for part in (_answer, _nodes, _rails, _plan, _told, _copies, _times, _launch):
+    for part in (_answer, _nodes, _rails, _plan, _told, _copies, _start, _times, _launch):
         lines += part(report)
     return "\n".join(lines).rstrip() + "\n"
 
@@ -227,6 +227,27 @@ def _copies(report: Mapping[str, Any]) -> list[str]:
     if not rows:
         return ["## Copies", "", "Nothing had to be copied.", ""] if report.get("spec") else []
     return ["## Copies", "", *table(("what", "from", "to", "moved", "time", "rate"), rows)]
+
+
+def _start(report: Mapping[str, Any]) -> list[str]:
+    """The phases of each rank side by side, and the cause where they led to none."""
+    start = report.get("start") or {}
+    ranks = start.get("ranks") or []
+    if not ranks:
+        return []
+    phases = dict.fromkeys(entry["name"] for rank in ranks for entry in rank["phases"])
+    seconds = [{entry["name"]: f"{entry['seconds']:.1f} s" for entry in rank["phases"]} for rank in ranks]
+    rows = [(phase, *(told.get(phase) for told in seconds)) for phase in phases if phase != "ready"]
+    head = ("phase", *(f"rank {rank['rank']} ({rank['host']})" for rank in ranks))
+    lines = ["## Start", "", *table(head, rows)]
+    if start["cause"]:
+        first = start["first"]
+        lines += [
+            f"Cause: `{start['cause']}` on rank {first['rank']} ({first['host']}), {start['confidence']} confidence.",
+            f"Remedy: {start['remedy']}",
+            "",
+        ]
+    return lines
 
 
 def _times(report: Mapping[str, Any]) -> list[str]:

@@ -1,24 +1,40 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright (c) 2026 gb10.serving contributors
 # Private to this collection: no stability promised.
-"""How a starting rank is judged from its container's state and the end of its log. Pure."""
+"""What is asked of a node about a starting rank, and how the answers are read. Pure."""
 
 from __future__ import annotations
 
+import calendar
 import json
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import ModuleType
 
-#: Between the state and the log in the answer of COMMAND; never part of a log line.
+#: Between the state and the log in the answer of COMMAND, and between the parts of TRACES; never part of a log line.
 SEPARATOR = "--- gb10 log ---"
 
-#: ``SomeError: what is wrong``, as Python ends a traceback, or an argument parser's complaint.
-ERROR_NAME = re.compile(r"\b(\w*(?:Error|Exception)|error): \S")
+#: Bytes of a log that one answer carries at most: its begin, where it is read for the first time, and its end.
+HEAD_BYTES = 128 * 1024
+TAIL_BYTES = 256 * 1024
 
-#: Lines of a dead rank that are shown.
-SHOWN_LINES = 25
+#: Connections that are shown, those without an answer first.
+SOCKETS = 12
+
+_STAMP = re.compile(
+    r"(?P<stamp>(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d)))(?: |$)"
+)
+_KERNEL_TIME = re.compile(r"\[ *(\d+\.\d+)\]")
+
+
+@dataclass(frozen=True)
+class Stamped:
+    """A line of a log and when it was written, in nanoseconds since 1970 by the node's clock."""
+
+    at: int
+    text: str
 
 
 @dataclass(frozen=True)
@@ -27,46 +43,79 @@ class Look:
 
     exists: bool
     running: bool
-    exit_code: int | None
-    oom_killed: bool
-    lines: list[str] = field(default_factory=list)
-    #: What docker said instead of a state.
+    exit_code: int | None = None
+    oom_killed: bool = False
+    container: str = ""
+    started_at: int = 0
+    finished_at: int = 0
+    lines: list[Stamped] = field(default_factory=list)
+    #: What docker said instead of a state, or why it could not start the container.
     problem: str = ""
 
 
-def command(container: str, lines: int) -> str:
-    """A shell command that prints the container's state as JSON, the separator, and the last lines of its log."""
+@dataclass(frozen=True)
+class Traces:
+    """What else the node shows once a rank has failed."""
+
+    kernel: list[str] = field(default_factory=list)
+    sockets: list[str] = field(default_factory=list)
+
+
+def nanoseconds(text: str) -> int:
+    """The time at the begin of ``text``, as docker writes it; 0 when there is none."""
+    found = _STAMP.match(text)
+    if not found:
+        return 0
+    _all, *parts, fraction, sign, hours, minutes = found.groups()
+    seconds = calendar.timegm(tuple(int(part) for part in parts))
+    if sign:
+        seconds -= (1 if sign == "+" else -1) * (int(hours) * 3600 + int(minutes) * 60)
+    return seconds * 10**9 + int((fraction or "").ljust(9, "0"))
+
+
+def command(container: str, since: int) -> str:
+    """A shell command that prints the container's state, the separator, and its log from ``since`` on with times."""
+    name = shlex.quote(container)
+    cut = f"tail -c {TAIL_BYTES}" if since else f"(head -c {HEAD_BYTES}; tail -c {TAIL_BYTES})"
+    start = f"--since {since // 10**9}.{since % 10**9:09d} " if since else ""
     return (
-        f"docker container inspect --format '{{{{json .State}}}}' {container} 2>&1; "
-        f"echo '{SEPARATOR}'; docker logs --tail {lines} {container} 2>&1"
+        f"docker container inspect --format '{{{{.Id}}}} {{{{json .State}}}}' {name} 2>&1; "
+        f"echo '{SEPARATOR}'; docker logs --timestamps {start}{name} 2>&1 | {cut}"
     )
 
 
 def parse(output: str) -> Look:
     """The answer of COMMAND. A container that is gone has no state line."""
-    state_text, _separator, log = output.partition(SEPARATOR)
+    said, _separator, log = output.partition(SEPARATOR)
+    container, _space, state_text = said.strip().partition(" ")
     try:
         state = json.loads(state_text)
-    except ValueError:
-        return Look(False, False, None, False, problem=state_text.strip())
-    running = bool(state["Running"])
+        running = bool(state["Running"])
+    except (ValueError, KeyError, TypeError):
+        return Look(False, False, problem=said.strip())
     return Look(
         exists=True,
         running=running,
         exit_code=None if running else int(state["ExitCode"]),
         oom_killed=bool(state.get("OOMKilled")),
-        lines=[line.rstrip() for line in log.splitlines() if line.strip()],
+        container=container,
+        started_at=nanoseconds(str(state.get("StartedAt"))),
+        finished_at=0 if running else nanoseconds(str(state.get("FinishedAt"))),
+        lines=_stamped(log.splitlines()),
+        problem=str(state.get("Error") or ""),
     )
 
 
-def phase(engine: ModuleType, lines: Sequence[str], before: str) -> str:
-    """The furthest phase that the lines show, never one earlier than ``before``."""
-    names = [name for _text, name in engine.MILESTONES]
-    reached = names.index(before) if before in names else -1
-    for position, (text, _name) in enumerate(engine.MILESTONES):
-        if position > reached and any(text in line for line in lines):
-            reached = position
-    return names[reached] if reached >= 0 else "starting the container"
+def _stamped(raw: Iterable[str]) -> list[Stamped]:
+    """Lines with their times; one without a time, as after a cut, has that of the line before, or is left out."""
+    lines: list[Stamped] = []
+    for line in raw:
+        at = nanoseconds(line)
+        text = line.partition(" ")[2] if at else line
+        at = at or (lines[-1].at if lines else 0)
+        if at and text.strip():
+            lines.append(Stamped(at, text.rstrip()))
+    return lines
 
 
 def death(look: Look, container: str) -> str:
@@ -79,19 +128,44 @@ def death(look: Look, container: str) -> str:
     return f"container {container} ended with exit code {look.exit_code}"
 
 
-def evidence(engine: ModuleType, lines: Sequence[str]) -> str | None:
-    """The line that most likely names the cause: the last one with an error's name that is not a generic one."""
-    for line in reversed(lines):
-        if ERROR_NAME.search(line) and not any(generic in line for generic in engine.GENERIC_ERRORS):
-            return line.strip()
-    return None
+def traces_command(container: str) -> str:
+    """A shell command, run once when a rank has failed: the kernel's words on killed processes, and connections."""
+    name = shlex.quote(container)
+    return (
+        "cut -d' ' -f1 /proc/uptime; date +%s; "
+        "timeout 2 dmesg 2>/dev/null | grep -E 'oom-kill:|NVRM: Xid' | tail -n 20; "
+        f"echo '{SEPARATOR}'; "
+        f"pids=$(timeout 2 docker top {name} -eo pid 2>/dev/null | tail -n +2 | tr -d ' ' | paste -sd '|' -); "
+        '[ -z "$pids" ] || timeout 2 ss -Htnp 2>/dev/null | grep -E "pid=($pids)," | head -n 200; true'
+    )
 
 
-def told(engine: ModuleType, lines: Sequence[str]) -> dict[str, float]:
+def traces(output: str, look: Look) -> Traces:
+    """The answer of TRACES_COMMAND: of the kernel's words only those on this container, or on the GPU since it runs."""
+    said, _separator, sockets = output.partition(SEPARATOR)
+    uptime, now, *words = [*said.splitlines(), "", ""]
+    kernel = []
+    for word in words:
+        if "oom-kill:" in word and look.container and look.container in word:
+            kernel.append(word.strip())
+        elif "Xid" in word and (found := _KERNEL_TIME.search(word)) and look.started_at:
+            try:
+                age = float(uptime) - float(found[1])
+                runs = float(now) - look.started_at / 1e9
+            except ValueError:
+                continue
+            if age <= runs:
+                kernel.append(word.strip())
+    lines = [" ".join(line.split()) for line in sockets.splitlines() if line.strip()]
+    lines.sort(key=lambda line: line.startswith("ESTAB"))
+    return Traces(kernel, lines[:SOCKETS])
+
+
+def told(engine: ModuleType, lines: Iterable[str]) -> dict[str, float]:
     """The numbers that the engine printed of itself, by the names of its table TOLD; the last one of each counts."""
     numbers = {}
-    for name, pattern in engine.TOLD.items():
-        for line in lines:
+    for line in lines:
+        for name, pattern in engine.TOLD.items():
             if found := pattern.search(line):
                 numbers[name] = float(found.group(1).replace(",", ""))
     return numbers

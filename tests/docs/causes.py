@@ -29,6 +29,9 @@ A log tells what one rank saw. Give the other ranks' logs as `peers`: a rank tha
 noticed its end, then says `peer_died`, and the rank that failed first keeps its cause. Exit codes prove little: a rank
 can end with 0 after its worker was killed, and an engine can end with 137 after any failure.
 
+`rank_wait`, by which a deployment waits for its ranks, reads their logs in the same way and names the same causes;
+`engines.md` says how a start is watched.
+
 `confidence` is high where a message names the cause, medium where it usually does, and low where only a consequence,
 the place of an unknown error, or silence tells it.
 

@@ -21,7 +21,6 @@ from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rule impo
     texts_of,
 )
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_waits import REPEATED
-from ansible_collections.gb10.serving.plugins.plugin_utils import _engines
 
 ROOT = Path(__file__).resolve().parents[4]
 LOGS = ROOT / "tests" / "unit" / "fixtures" / "engine_logs"
@@ -51,17 +50,6 @@ def test_phases_go_forward(engine: str) -> None:
     order = [PHASES.index(phase) for _text, phase, _meaning in TABLES[engine]]
     assert order == sorted(order)
     assert PHASES[order[-1]] == "ready"
-
-
-@pytest.mark.parametrize("engine", sorted(_engines.ENGINES))
-def test_steps_of_the_watch_are_among_the_phases(engine: str) -> None:
-    """A line by which a start is watched is a step here, with the same meaning, and in the same order."""
-    places = []
-    for text, meaning in _engines.get(engine).MILESTONES:
-        fits = [at for at, (part, _phase, told) in enumerate(TABLES[engine]) if part in text and told == meaning]
-        assert fits, text
-        places.append(fits[0])
-    assert places == sorted(places)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,12 @@ SPEC = {
     "ranks": [{"host": "a", "rank": 0, "env": {"B": "2", "A": "1"}, "argv": ["serve", "/model"]}],
 }
 RANK = {key: number * GIB for number, (key, _words) in enumerate(_report.TERMS, start=1)}
+
+
+def phase(name: str, seconds: float) -> dict[str, Any]:
+    return {"name": name, "seconds": seconds}
+
+
 FULL: dict[str, Any] = {
     "name": "main",
     "outcome": "running",
@@ -57,6 +63,13 @@ FULL: dict[str, Any] = {
     "engine_told": {"kv_cache_tokens": 1010.0},
     "completion": {"prompt": "Hi", "text": "Ho", "seconds": 0.5, "completion_tokens": 2, "tokens_per_second": 4.0},
     "copies": [{"what": "image", "source": "a", "host": "b", "moved_bytes": 2_000_000_000, "seconds": 4.0}],
+    "start": {
+        "ranks": [
+            {"host": "a", "rank": 0, "phases": [phase("starting", 9.5), phase("weights", 3)]},
+            {"host": "b", "rank": 1, "phases": [phase("starting", 8)]},
+        ],
+        "cause": None,
+    },
     "stages": [{"stage": "whole run", "seconds": 61.24}],
 }
 
@@ -72,6 +85,9 @@ FULL: dict[str, Any] = {
         "| KV cache size, tokens | 1,000 | 1,010 | -0.99 % |",
         "![Memory of each rank](plan.svg)",
         "| image | a | b | 2.00 GB | 4.0 s | 500 MB/s |",
+        "| phase | rank 0 (a) | rank 1 (b) |",
+        "| starting | 9.5 s | 8.0 s |",
+        "| weights | 3.0 s | - |",
         "| whole run | 61.2 s |",
         "- answer: 'Ho'",
         "vllm serve /model",
@@ -86,6 +102,14 @@ def test_failure_comes_first_and_the_rest_may_be_missing() -> None:
     text = _report.markdown(bare)
     assert "a: it is red." in text.split("## ")[1]
     assert text.count("## ") == 1
+
+
+def test_cause_of_a_failed_start() -> None:
+    cause = {"cause": "port_in_use", "confidence": "high", "remedy": "Stop it.", "first": {"host": "b", "rank": 1}}
+    lines = _report.markdown({**FULL, "start": {**FULL["start"], **cause}}).splitlines()
+    assert "Cause: `port_in_use` on rank 1 (b), high confidence." in lines and "Remedy: Stop it." in lines
+    assert "Cause:" not in _report.markdown(FULL)
+    assert "## Start" not in _report.markdown({**FULL, "start": {"ranks": [], "cause": None}})
 
 
 def test_the_plan_is_drawn() -> None:

@@ -8,16 +8,40 @@ import pytest
 
 from ansible_collections.gb10.serving.plugins.plugin_utils import _watch
 from ansible_collections.gb10.serving.plugins.plugin_utils._engines import vllm
+from ansible_collections.gb10.serving.plugins.plugin_utils._watch import Look, Stamped, nanoseconds
+from ansible_collections.gb10.serving.plugins.plugin_utils._watch_log import LONGEST, Log
+
+ID = "0123456789abcdef" * 4
+T0 = nanoseconds("2026-11-30T10:00:00Z")
 
 
 def output(state: dict[str, object] | None, log: str) -> str:
-    return f"{json.dumps(state) if state else ''}\n{_watch.SEPARATOR}\n{log}"
+    return f"{ID + ' ' + json.dumps(state) if state else ''}\n{_watch.SEPARATOR}\n{log}"
+
+
+@pytest.mark.parametrize(
+    ("text", "since_t0"),
+    [
+        ("2026-11-30T10:00:00.000000001Z x", 1),
+        ("2026-11-30T10:00:00.5Z", 500_000_000),
+        ("2026-11-30T11:00:01+01:00 x", 10**9),
+        ("2026-11-30T09:30:00-00:30 x", 0),
+        ("hello 2026-11-30T10:00:00Z", -T0),
+        ("", -T0),
+    ],
+)
+def test_times_of_docker(text: str, since_t0: int) -> None:
+    assert nanoseconds(text) - T0 == since_t0
 
 
 def test_running_rank() -> None:
-    look = _watch.parse(output({"Running": True, "ExitCode": 0, "OOMKilled": False}, "one\n\n two \n"))
-    assert (look.exists, look.running, look.exit_code) == (True, True, None)
-    assert look.lines == ["one", " two"]
+    state = {"Running": True, "ExitCode": 0, "OOMKilled": False, "StartedAt": "2026-11-30T10:00:00Z"}
+    log = "cut off\n2026-11-30T10:00:01Z one\n2026-11-30T10:00:01Z \nmore\n2026-11-30T10:00:02Z  two \n"
+    look = _watch.parse(output(state, log))
+    assert (look.exists, look.running, look.exit_code, look.container) == (True, True, None, ID)
+    assert look.started_at == T0
+    second = 10**9
+    assert look.lines == [Stamped(T0 + second, "one"), Stamped(T0 + second, "more"), Stamped(T0 + 2 * second, " two")]
 
 
 @pytest.mark.parametrize(
@@ -39,48 +63,65 @@ def test_dead_rank(text: str, words: str) -> None:
     assert words in _watch.death(look, "c")
 
 
-START = [
-    "INFO 11-30 10:00:01 [utils.py:240] non-default args: {'model_tag': '/model'}",
-    "(EngineCore pid=80) INFO 11-30 10:00:09 [core.py:95] Initializing a V1 LLM engine (v0.32.0+cpu) with config",
-    "(Worker pid=90) INFO 11-30 10:00:12 world_size=2 rank=0 local_rank=0 distributed_init_method=tcp://192.168.200.11:29501",
-    "(Worker pid=90) INFO 11-30 10:00:14 rank 0 in world size 2 is assigned as DP rank 0, PP rank 0",
-    "(Worker pid=90) INFO 11-30 10:00:20 Loading weights took 0.31 seconds",
-    "(EngineCore pid=80) INFO 11-30 10:00:25 CPU KV cache size: 174,720 tokens",
-    "(EngineCore pid=80) INFO 11-30 10:00:25 Maximum concurrency for 512 tokens per request: 341.25x",
-    "(APIServer pid=1) INFO:     Application startup complete.",
-]
+def test_only_what_is_missing_is_asked_for() -> None:
+    assert "--since" not in _watch.command("c", 0) and "head -c" in _watch.command("c", 0)
+    assert "--since 12.000000034 c " in _watch.command("c", 12 * 10**9 + 34)
+    assert "'c; reboot'" in _watch.command("c; reboot", 0)
 
 
-@pytest.mark.parametrize(
-    ("seen", "phase"),
-    [
-        (0, "starting the container"),
-        (1, "reading the configuration"),
-        (2, "starting the engine"),
-        (4, "ranks are connected"),
-        (6, "KV cache is allocated"),
-        (8, "ready"),
-    ],
-)
-def test_phase(seen: int, phase: str) -> None:
-    assert _watch.phase(vllm, START[:seen], "") == phase
+def lines(*seconds_and_texts: tuple[float, str]) -> list[Stamped]:
+    return [Stamped(T0 + int(seconds * 10**9), text) for seconds, text in seconds_and_texts]
 
 
-def test_phase_never_goes_back() -> None:
-    assert _watch.phase(vllm, START[:1], "weights are loaded") == "weights are loaded"
+def test_no_line_comes_twice_or_is_lost() -> None:
+    log = Log()
+    assert log.add(lines((0, "a"), (1, "b"), (1, "b"), (5, "c"))) == ["a", "b", "b", "c"]
+    # Asked from 3 s on; a docker that cuts by whole seconds, or not at all, answers more.
+    assert log.since == T0 + 3 * 10**9
+    assert log.add(lines((1, "b"), (4.9, "late"), (5, "c"), (5, "c"), (5, "d"))) == ["late", "c", "d"]
+    assert log.add(lines((4.9, "late"), (5, "c"), (5, "c"), (5, "d"))) == []
+    assert log.add([]) == []
+    assert [line.text for line in log.lines()] == ["a", "b", "b", "c", "late", "c", "d"]
+    assert log.last(2) == ["c", "d"]
+
+
+def test_a_log_without_end_keeps_its_begin_and_its_end() -> None:
+    log = Log()
+    for second in range(400):
+        log.add(lines((second, f"{second} " + 9000 * "x")))
+    kept = log.lines()
+    assert kept[0].text.startswith("0 ") and kept[-1].text.startswith("399 ")
+    assert sum(len(line.text) for line in kept) < _watch.HEAD_BYTES + _watch.TAIL_BYTES + LONGEST
+    assert len(kept) > 90
 
 
 def test_numbers_that_the_engine_tells() -> None:
-    assert _watch.told(vllm, START) == {"kv_cache_tokens": 174720, "max_concurrency": 341.25}
+    start = [
+        "(EngineCore pid=80) INFO 11-30 10:00:25 CPU KV cache size: 174,720 tokens",
+        "(EngineCore pid=80) INFO 11-30 10:00:25 Maximum concurrency for 512 tokens per request: 341.25x",
+        "(EngineCore pid=80) INFO 11-30 10:00:25 CPU KV cache size: 174,721 tokens",
+    ]
+    assert _watch.told(vllm, start) == {"kv_cache_tokens": 174721, "max_concurrency": 341.25}
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        (["(Worker pid=9) ERROR ValueError: heads % 3", "RuntimeError: Engine core initialization failed. See"], 0),
-        (["vllm: error: unrecognized arguments: --x", "  usage"], 0),
-        (["INFO all is well", "WARNING error_prob=0.1"], None),
-    ],
-)
-def test_evidence_is_not_the_generic_line(lines: list[str], expected: int | None) -> None:
-    assert _watch.evidence(vllm, lines) == (None if expected is None else lines[expected])
+def test_traces_of_a_killed_process_and_of_connections() -> None:
+    look = Look(True, True, container=ID, started_at=T0)
+    now = T0 // 10**9 + 100
+    answer = (
+        f"5000.00\n{now}\n"
+        f"[ 4950.1] oom-kill:constraint=CONSTRAINT_NONE,task_memcg=/system.slice/docker-{ID}.scope,task=python3,pid=7\n"
+        f"[ 4950.1] oom-kill:constraint=CONSTRAINT_NONE,task_memcg=/system.slice/docker-{'f' * 64}.scope,task=x,pid=8\n"
+        "[ 4899.0] NVRM: Xid (PCI:000f:01:00): 79, before it ran\n"
+        "[ 4901.0] NVRM: Xid (PCI:000f:01:00): 79, since it runs\n"
+        f"{_watch.SEPARATOR}\n"
+        "ESTAB    0 0 10.0.0.1:1 10.0.0.2:2 users:((x))\nSYN-SENT 0 1 10.0.0.1:1 192.168.1.9:3 users:((x))\n"
+    )
+    traces = _watch.traces(answer, look)
+    assert [line[10:20] for line in traces.kernel] == ["oom-kill:c", "NVRM: Xid "]
+    assert "since it runs" in traces.kernel[1]
+    assert [line.split()[0] for line in traces.sockets] == ["SYN-SENT", "ESTAB"]
+
+
+@pytest.mark.parametrize("answer", ["", "sh: cut: not found", f"1\n\n{_watch.SEPARATOR}", "x\ny\n[ 1.0] NVRM: Xid\n"])
+def test_a_node_that_shows_nothing(answer: str) -> None:
+    assert _watch.traces(answer, Look(True, False, started_at=T0)) == _watch.Traces()
