@@ -7,10 +7,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shutil
 import tarfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 CREATED = "2000-01-01T00:00:00Z"
 
@@ -58,6 +59,27 @@ def write_image(
             info = tarfile.TarInfo(member)
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
+
+
+def read_layers(archive: Path, folder: Path, names: Iterable[str]) -> dict[str, Path]:
+    """Layers of an image that `write_image` wrote, by what made them, as tar files in `folder`."""
+    found = {}
+    with tarfile.open(archive) as tar:
+        (manifest,) = json.loads(_member(tar, "manifest.json").read())
+        config = json.loads(_member(tar, manifest["Config"]).read())
+        inside = dict(zip((entry["created_by"] for entry in config["history"]), manifest["Layers"], strict=True))
+        for name in names:
+            found[name] = folder / f"{name}.tar"
+            with found[name].open("wb") as file:
+                shutil.copyfileobj(_member(tar, inside[name]), file, 1 << 20)
+    return found
+
+
+def _member(tar: tarfile.TarFile, name: str) -> IO[bytes]:
+    member = tar.extractfile(name)
+    if member is None:
+        raise ValueError(f"{tar.name!r} has no file {name}")
+    return member
 
 
 def _sha256(path: Path) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import SGLANG
+
 #: The program inside the image, given as the entry point because images differ in theirs, and what precedes the flags.
 #: ``sglang serve`` is younger than many images; this form works in all of them.
 ENTRYPOINT = "python3"
@@ -130,13 +132,14 @@ CHANGED = {
     "--cuda-graph-tc-compiler": ("0.5.21 to 0.5.23", ""),
 }
 
-#: Which ranks answer HTTP: all, but the others only /ping and /health, once they are loaded.
+#: Which ranks answer HTTP: all, once they are loaded; the others only for their health, and always with 200.
 HTTP_RANKS = "all"
 START_ORDER = "any"
-#: The others wait for rank 0 to say that it ends: it goes first, or they must be killed.
+#: The others wait for rank 0 to say that it ends: it goes first or at the same time, or they must be killed. Rank 0
+#: takes about ten seconds. As first process of a container, a rank ends with 0 also after most failures.
 STOP_ORDER = "head_first"
-#: Whether the engine is alive, and whether it answers (503 while it starts, then it generates one token).
-#: /v1/models says 200 long before that.
+#: Whether the engine is alive, and whether it answers (503 until it is warm, then it generates one token). /v1/models
+#: says 200 before that.
 HEALTH_PATH = "/health"
 READY_PATH = "/health_generate"
 
@@ -144,37 +147,9 @@ READY_PATH = "/health_generate"
 API_KEY_VARIABLE = ""
 API_KEY_FILE = "/run/gb10-serving/key.yml"
 
-#: The line that rank 0 prints when it answers requests. Other ranks print the one about the health server instead.
-READY_LINE = "The server is fired up and ready to roll!"
-
-#: (text in a line, name of the phase that has begun with it), in the order of a start. Wording up to 0.5.20 first.
-MILESTONES = (
-    ("server_args=", "reading the configuration"),
-    ("Init torch distributed begin", "rendezvous of the ranks"),
-    ("Init parallel begin", "rendezvous of the ranks"),
-    ("sglang is using nccl==", "opening the collectives"),
-    ("Custom allreduce is disabled because this process group spans", "opening the message queue"),
-    ("CustomAllreduce is disabled because this process group spans", "opening the message queue"),
-    ("Init torch distributed ends", "ranks are connected"),
-    ("Init parallel ends", "ranks are connected"),
-    ("Load weight begin", "loading weights"),
-    ("Load weight end", "weights are loaded"),
-    ("KV Cache is allocated", "KV cache is allocated"),
-    ("Capture cuda graph begin", "capturing CUDA graphs"),
-    ("CUDA graph begin", "capturing CUDA graphs"),
-    ("max_total_num_tokens=", "engine is ready"),
-    ("Dummy health check server started", "loaded, follows rank 0"),
-    ("Application startup complete", "starting the HTTP server"),
-    (READY_LINE, "ready"),
-)
-
-#: Lines that name an error but never its cause.
-GENERIC_ERRORS = (
-    "Received sigquit from a child process",
-    "Scheduler hit an exception",
-    "scheduler died during initialization",
-    "scheduler is dead",
-)
+#: The lines by which its start is followed; the last one says that requests are answered. Other ranks
+#: print the one about the health server instead of the last.
+STEPS = SGLANG
 
 #: What the engine says of itself during a start: name -> pattern whose first group is a number.
 TOLD = {
@@ -186,24 +161,43 @@ TOLD = {
 _KV_DTYPES = {"fp8": "fp8_e4m3"}
 
 
+def layout_args(settings: dict[str, Any]) -> list[str]:
+    """How ranks share the model: tp, and pp and ep where a plan has them."""
+    args = ["--tp-size", str(settings["tp"])]
+    if (settings.get("pp") or 1) > 1:
+        args += ["--pp-size", str(settings["pp"])]
+    return [*args, "--ep-size", str(settings["ep"])] if (settings.get("ep") or 1) > 1 else args
+
+
+def memory_args(settings: dict[str, Any]) -> list[str]:
+    """What a plan decides besides, in a spec and in what plan.yml prints."""
+    args = ["--context-length", str(settings["context_length"])]
+    args += ["--max-running-requests", str(settings["max_num_seqs"])]
+    if settings["max_num_batched_tokens"]:
+        args += ["--chunked-prefill-size", str(settings["max_num_batched_tokens"])]
+    if settings["kv_cache_dtype"] != "auto":
+        args += ["--kv-cache-dtype", _KV_DTYPES.get(settings["kv_cache_dtype"], settings["kv_cache_dtype"])]
+    return [*args, "--mem-fraction-static", f"{settings['mem_fraction_static']:.3f}"]
+
+
+def wish_args(dtype: str, drafts: int) -> list[str]:
+    """What plan.yml takes by variables that a spec does not have."""
+    args = ["--dtype", dtype] if dtype != "auto" else []
+    return [*args, "--speculative-num-steps", str(drafts)] if drafts else args
+
+
 def argv(spec: dict[str, Any], rank: int) -> list[str]:
     """Arguments after the entry point for one rank; equal on all ranks but for node-rank."""
     memory, endpoint = spec["memory"], spec["endpoint"]
     args = [*SUBCOMMAND, "--model-path", spec["model"]["container_path"]]
     args += ["--served-model-name", spec["model"]["served_name"]]
     args += ["--host", endpoint["bind"], "--port", str(endpoint["port"])]
-    args += ["--tp-size", str(spec["parallel"]["tp"])]
+    args += layout_args(spec["parallel"])
     if spec["world_size"] > 1:
         store = spec["rendezvous"]
         args += ["--nnodes", str(spec["world_size"]), "--node-rank", str(rank)]
         args += ["--dist-init-addr", f"{store['address']}:{store['port']}"]
-    args += ["--context-length", str(memory["context_length"])]
-    args += ["--max-running-requests", str(memory["max_num_seqs"])]
-    if memory["max_num_batched_tokens"]:
-        args += ["--chunked-prefill-size", str(memory["max_num_batched_tokens"])]
-    if memory["kv_cache_dtype"] != "auto":
-        args += ["--kv-cache-dtype", _KV_DTYPES.get(memory["kv_cache_dtype"], memory["kv_cache_dtype"])]
-    args += ["--mem-fraction-static", f"{memory['mem_fraction_static']:.3f}"]
+    args += memory_args(memory)
     if endpoint["api_key"]:
         args += ["--config", API_KEY_FILE]
     return args + spec["engine"]["args"]

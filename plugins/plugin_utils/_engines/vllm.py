@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
+
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import VLLM
 
 #: The program inside the image, given as the entry point because images differ in theirs, and what precedes the model.
 ENTRYPOINT = "vllm"
@@ -124,33 +127,8 @@ READY_PATH = "/health"
 API_KEY_VARIABLE = "VLLM_API_KEY"
 API_KEY_FILE = ""
 
-#: The line that rank 0 prints when it answers requests. A headless rank never prints one.
-READY_LINE = "Application startup complete."
-
-#: (text in a line, name of the phase that has begun with it), in the order of a start.
-MILESTONES = (
-    ("non-default args", "reading the configuration"),
-    ("Initializing a V1 LLM engine", "starting the engine"),
-    ("headless multiproc executor", "starting the engine"),
-    ("distributed_init_method", "rendezvous of the ranks"),
-    ("is using nccl==", "opening the collectives"),
-    ("is assigned as DP rank", "ranks are connected"),
-    ("Starting to load model", "loading weights"),
-    ("Loading weights took", "weights are loaded"),
-    ("KV cache size", "KV cache is allocated"),
-    ("Capturing CUDA graphs", "capturing CUDA graphs"),
-    ("init engine", "engine is ready"),
-    ("Starting vLLM", "starting the HTTP server"),
-    (READY_LINE, "ready"),
-)
-
-#: Lines that name an error but never its cause.
-GENERIC_ERRORS = (
-    "Engine core initialization failed",
-    "WorkerProc initialization failed",
-    "WorkerProc failed to start",
-    "EngineCore failed to start",
-)
+#: The lines by which its start is followed; the last one says that requests are answered, on rank 0 only.
+STEPS = VLLM
 
 #: What the engine says of itself during a start: name -> pattern whose first group is a number.
 TOLD = {
@@ -161,23 +139,43 @@ TOLD = {
 }
 
 
+def layout_args(settings: dict[str, Any]) -> list[str]:
+    """How ranks share the model: tp, and pp and ep where a plan has them."""
+    args = ["--tensor-parallel-size", str(settings["tp"])]
+    if (settings.get("pp") or 1) > 1:
+        args += ["--pipeline-parallel-size", str(settings["pp"])]
+    return [*args, "--enable-expert-parallel"] if (settings.get("ep") or 1) > 1 else args
+
+
+def memory_args(settings: dict[str, Any]) -> list[str]:
+    """What a plan decides besides, in a spec and in what plan.yml prints."""
+    args = ["--max-model-len", str(settings["context_length"]), "--max-num-seqs", str(settings["max_num_seqs"])]
+    if settings["max_num_batched_tokens"]:
+        args += ["--max-num-batched-tokens", str(settings["max_num_batched_tokens"])]
+    if settings["kv_cache_dtype"] != "auto":
+        args += ["--kv-cache-dtype", settings["kv_cache_dtype"]]
+    args += ["--kv-cache-memory-bytes", str(settings["kv_cache_bytes"])]
+    return [*args, "--gpu-memory-utilization", f"{settings['gpu_memory_utilization']:.3f}"]
+
+
+def wish_args(dtype: str, drafts: int) -> list[str]:
+    """What plan.yml takes by variables that a spec does not have."""
+    args = ["--dtype", dtype] if dtype != "auto" else []
+    config = json.dumps({"method": "mtp", "num_speculative_tokens": drafts})
+    return [*args, "--speculative-config", config] if drafts else args
+
+
 def argv(spec: dict[str, Any], rank: int) -> list[str]:
     """Arguments after the entry point for one rank; equal on all ranks but for node-rank and headless."""
     parallel, memory, endpoint = spec["parallel"], spec["memory"], spec["endpoint"]
     args = [*SUBCOMMAND, spec["model"]["container_path"], "--served-model-name", spec["model"]["served_name"]]
     args += ["--host", endpoint["bind"], "--port", str(endpoint["port"])]
-    args += ["--tensor-parallel-size", str(parallel["tp"])]
+    args += layout_args(parallel)
     if spec["world_size"] > 1:
         store = spec["rendezvous"]
         args += ["--distributed-executor-backend", "mp", "--nnodes", str(spec["world_size"]), "--node-rank", str(rank)]
         args += ["--master-addr", store["address"], "--master-port", str(store["port"])]
-    args += ["--max-model-len", str(memory["context_length"]), "--max-num-seqs", str(memory["max_num_seqs"])]
-    if memory["max_num_batched_tokens"]:
-        args += ["--max-num-batched-tokens", str(memory["max_num_batched_tokens"])]
-    if memory["kv_cache_dtype"] != "auto":
-        args += ["--kv-cache-dtype", memory["kv_cache_dtype"]]
-    args += ["--kv-cache-memory-bytes", str(memory["kv_cache_bytes"])]
-    args += ["--gpu-memory-utilization", f"{memory['gpu_memory_utilization']:.3f}"]
+    args += memory_args(memory)
     args += spec["engine"]["args"]
     if rank > 0:
         args.append("--headless")

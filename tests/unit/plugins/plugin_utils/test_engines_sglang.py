@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log import read
 from ansible_collections.gb10.serving.plugins.plugin_utils import _engines, _spec, _watch
 from ansible_collections.gb10.serving.plugins.plugin_utils._engines import sglang
 
@@ -128,27 +129,24 @@ LINES = [
 ]
 
 
+def meaning(lines: list[str]) -> str:
+    return read("\n".join(lines), "sglang", sglang.STEPS).seen.meaning
+
+
 @pytest.mark.parametrize(("line", "phase"), LINES)
-def test_phase_of_a_line(line: str, phase: str) -> None:
-    assert _watch.phase(sglang, [line], "") == phase
+def test_step_of_a_line(line: str, phase: str) -> None:
+    assert meaning([line]) == phase
 
 
-def test_phases_never_go_back() -> None:
-    now = ""
-    for line, phase in LINES:
-        now = _watch.phase(sglang, [line], now)
-        assert now == phase
+def test_steps_never_go_back() -> None:
+    lines = [line for line, _phase in LINES]
+    assert [meaning(lines[: count + 1]) for count in range(len(lines))] == [phase for _line, phase in LINES]
+    assert meaning([lines[-1], lines[3]]) == LINES[-1][1]
 
 
-def test_what_the_engine_tells_and_what_is_no_cause() -> None:
+def test_what_the_engine_tells() -> None:
     lines = [line for line, _phase in LINES]
     assert _watch.told(sglang, lines) == {"weights_gib": 59.6, "kv_cache_tokens": 412672}
-    cause = "torch.distributed.DistNetworkError: The client socket has timed out"
-    after = [
-        "Error: Received sigquit from a child process.",
-        "RuntimeError: Rank 0 scheduler died during initialization",
-    ]
-    assert _watch.evidence(sglang, [cause, *after]) == cause
 
 
 CONSTANTS: dict[str, type] = {
@@ -174,9 +172,7 @@ CONSTANTS: dict[str, type] = {
     "READY_PATH": str,
     "API_KEY_VARIABLE": str,
     "API_KEY_FILE": str,
-    "READY_LINE": str,
-    "MILESTONES": tuple,
-    "GENERIC_ERRORS": tuple,
+    "STEPS": tuple,
     "TOLD": dict,
 }
 
@@ -188,9 +184,10 @@ def test_every_engine_is_complete(name: str) -> None:
         assert isinstance(getattr(engine, constant), kind), constant
     assert bool(engine.API_KEY_VARIABLE) != bool(engine.API_KEY_FILE)
     assert engine.HTTP_RANKS in ("head", "all") and engine.STOP_ORDER in ("any", "head_first")
-    assert engine.MILESTONES[-1][0] == engine.READY_LINE
+    assert engine.STEPS[-1][1] == "ready" and all(len(step) == 3 for step in engine.STEPS)
     assert all(isinstance(pattern, re.Pattern) for pattern in engine.TOLD.values())
     assert all(callable(getattr(engine, function)) for function in ("argv", "env", "ports"))
+    assert all(callable(getattr(engine, function)) for function in ("layout_args", "memory_args", "wish_args"))
 
 
 def test_engines_are_the_files() -> None:
