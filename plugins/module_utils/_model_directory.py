@@ -6,11 +6,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import stat
 from typing import Protocol
 
 from ansible_collections.gb10.serving.plugins.module_utils._safetensors import Shard, read_shard
+
+_LONGEST_NAME = 255
 
 
 class SourceError(Exception):
@@ -32,6 +36,38 @@ class Source(Protocol):
     def shard(self, name: str, size: int) -> Shard: ...
 
 
+def _why(exc: OSError | ValueError) -> str:
+    """What hinders, as the end of a sentence, and the next step."""
+    if isinstance(exc, OSError) and exc.errno == errno.ELOOP:
+        return "is a link that leads in a circle. Remove the link, then download the model again"
+    if isinstance(exc, OSError) and exc.errno in (errno.EACCES, errno.EPERM):
+        return "cannot be looked at: Permission denied. Check owner and permissions, also of the directories above it"
+    return f"cannot be looked at: {getattr(exc, 'strerror', None) or exc}. Correct the path"
+
+
+_ABSENT = (errno.ENOENT, errno.ENOTDIR)
+
+
+def _main_commit(entry: str) -> tuple[str, str | None]:
+    """(the snapshot that refs/main of a cache entry names, or "", what hindered to read it). Raises SourceError."""
+    path = os.path.join(entry, "refs", "main")
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return "", None
+        with open(path, "rb") as stream:
+            raw = stream.read(_LONGEST_NAME + 2).strip()
+    except OSError as exc:
+        return "", None if exc.errno in _ABSENT else f"{path} {_why(exc)}."
+    commit = raw.decode("utf-8", "backslashreplace")
+    # A name of one directory, and nothing that leads out of snapshots/.
+    if raw and (commit in (".", "..") or not commit.isprintable() or "/" in commit or len(raw) > _LONGEST_NAME):
+        raise SourceError(
+            f"{path} holds {commit[:60]!r}; expected the name of one directory in snapshots, a commit. "
+            "Download the model again, or give the path of a snapshot."
+        )
+    return commit, None
+
+
 def resolve(path: str) -> tuple[str, str | None]:
     """The directory with the files: a Hugging Face cache entry leads to its snapshot. (path, problem)."""
     path = os.path.abspath(os.path.expanduser(path))
@@ -39,21 +75,33 @@ def resolve(path: str) -> tuple[str, str | None]:
     if not (os.path.basename(path).startswith("models--") and os.path.isdir(snapshots)):
         return path, None
     try:
-        with open(os.path.join(path, "refs", "main"), encoding="utf-8") as stream:
-            commit = stream.read().strip()
-        if commit and os.path.isdir(os.path.join(snapshots, commit)):
-            return os.path.join(snapshots, commit), None
-    except (OSError, ValueError):
-        pass
-    found = sorted(entry.name for entry in os.scandir(snapshots) if entry.is_dir())
+        commit, problem = _main_commit(path)
+    except SourceError as exc:
+        return path, str(exc)
+    if commit and os.path.isdir(os.path.join(snapshots, commit)):
+        return os.path.join(snapshots, commit), None
+    try:
+        with os.scandir(snapshots) as entries:
+            found = sorted(entry.name for entry in entries if entry.is_dir())
+    except OSError as exc:
+        return path, f"{snapshots} cannot be listed: {exc.strerror}. Check owner and permissions."
     if len(found) == 1:
         return os.path.join(snapshots, found[0]), None
     if not found:
         return path, f"{snapshots} holds no snapshot: the download has not begun or was removed. Download the model."
-    return path, (
+    return path, problem or (
         f"{snapshots} holds {len(found)} snapshots and refs/main names none of them. "
         f"Give the path of one: {', '.join(os.path.join(snapshots, name) for name in found[:3])}."
     )
+
+
+def _unreachable(entry: os.DirEntry[str], name: str, exc: OSError) -> str:
+    """Why this file does not count: nothing is where its link leads, or it is there and must not be looked at."""
+    target = os.readlink(entry.path) if entry.is_symlink() else None
+    if exc.errno in _ABSENT:
+        what = "does not exist: the download was interrupted or the cache was pruned. Download the model again."
+        return f"{name} is a link to {target}, which {what}" if target else f"{name} is gone again. Inspect once more."
+    return f"{name} is a link to {target}, which {_why(exc)}." if target else f"{name} {_why(exc)}."
 
 
 def list_files(directory: str) -> tuple[list[tuple[str, int]], list[str]]:
@@ -73,15 +121,16 @@ def list_files(directory: str) -> tuple[list[tuple[str, int]], list[str]]:
                 continue
             try:
                 info = entry.stat()
-            except OSError:
-                target = os.readlink(entry.path) if entry.is_symlink() else "?"
-                problems.append(
-                    f"{name} is a link to {target}, which does not exist: the download was interrupted or the cache "
-                    "was pruned. Download the model again."
-                )
+            except OSError as exc:
+                problems.append(_unreachable(entry, name, exc))
                 continue
-            if entry.is_file():
+            if stat.S_ISREG(info.st_mode):
                 files.append((name, info.st_size))
+                if not name.isascii() and name != name.encode("utf-8", "replace").decode():
+                    problems.append(
+                        f"{name} has a name that is not UTF-8; expected one that every tool can write. "
+                        "Rename the file, or remove it when it is no part of the model."
+                    )
 
     visit(directory, "")
     return sorted(files), problems
@@ -100,10 +149,17 @@ class Directory:
     def files(self) -> tuple[list[tuple[str, int]], list[str]]:
         if self._problem:
             raise SourceError(self._problem)
-        if not self.exists:
-            what = "is a file" if os.path.exists(self.path) else "does not exist"
+        try:
+            kind = os.stat(self.path).st_mode
+        except (OSError, ValueError) as exc:
+            if isinstance(exc, OSError) and exc.errno in _ABSENT:
+                raise SourceError(
+                    f"{self.path} does not exist; expected a model directory. Download the model or correct the path."
+                ) from exc
+            raise SourceError(f"{self.path} {_why(exc)}.") from exc
+        if not stat.S_ISDIR(kind):
             raise SourceError(
-                f"{self.path} {what}; expected a model directory. Download the model or correct the path."
+                f"{self.path} is a file; expected a model directory. Download the model or correct the path."
             )
         try:
             return list_files(self.path)

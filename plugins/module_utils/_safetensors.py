@@ -12,13 +12,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import struct
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 
 _TYPES = (int, int, list, str)  # of begin, end, shape, dtype
+_WHOLE = frozenset((int,))
 HEADER_LIMIT = 100_000_000  # bytes; the reference implementation refuses longer ones too
+LARGEST = 2**63 - 1  # of a size or an offset; file systems and engines count no further
+MOST_DIMENSIONS = 64  # of a tensor, as in torch
+# Without the interpreter's own limit, reading a number takes the square of its digits.
+_LONG = None if hasattr(sys, "get_int_max_str_digits") else re.compile(rb"\d{4301}")
 
 # Bits of one element, by the names that the format uses.
 DTYPE_BITS = {
@@ -105,9 +112,12 @@ def read_header(name: str, size: int, read: Callable[[int, int], bytes]) -> Shar
         return shard
     shard.header_sha256 = hashlib.sha256(raw).hexdigest()
     try:
-        header = json.loads(raw)
+        if _LONG is not None and _LONG.search(raw):
+            raise ValueError("a number in it has more than 4300 digits")
+        header = json.loads(str(raw, "utf-8"))
         if not isinstance(header, dict):
             raise ValueError("the header is not a JSON object")
+        "".join(header).encode()
     except (ValueError, RecursionError) as exc:
         shard.problems.append(f"{name} has a header that is not valid JSON ({exc}). Fetch this file again.")
         return shard
@@ -125,8 +135,12 @@ def _check(shard: Shard, header: dict[str, object], data_start: int) -> None:
             shape = entry["shape"]  # type: ignore[index]
             begin, end = entry["data_offsets"]  # type: ignore[index]
             # Exact types in one comparison: a model has 100,000 tensors, and a bool is an int for isinstance().
-            if (type(begin), type(end), type(shape), type(dtype)) != _TYPES or begin < 0 or (shape and min(shape) < 0):
-                raise ValueError("a value has the wrong type or is negative")
+            if (type(begin), type(end), type(shape), type(dtype)) != _TYPES or not _WHOLE.issuperset(map(type, shape)):
+                raise ValueError("a value has the wrong type")
+            if begin < 0 or (shape and min(shape) < 0):
+                raise ValueError("a value is negative")
+            if end > LARGEST or begin > LARGEST or len(shape) > MOST_DIMENSIONS or (shape and max(shape) > LARGEST):
+                raise ValueError(f"a number is above 2**63 or the shape has more than {MOST_DIMENSIONS} dimensions")
             elements = prod(shape)
         except (KeyError, TypeError, ValueError) as exc:
             shard.problems.append(
@@ -135,10 +149,16 @@ def _check(shard: Shard, header: dict[str, object], data_start: int) -> None:
             )
             continue
         bits = DTYPE_BITS.get(dtype)
-        if end < begin or (bits is not None and elements * bits != (end - begin) * 8):
+        if bits is None:
+            shard.problems.append(
+                f"{shard.name} gives tensor {tensor} the dtype {dtype[:40]!r}; known are {', '.join(DTYPE_BITS)}. "
+                "Fetch this file again, or convert the model to one of these."
+            )
+            continue
+        if end < begin or elements * bits != (end - begin) * 8:
             shard.problems.append(
                 f"{shard.name} gives tensor {tensor} the bytes {begin} to {end}, which do not match its shape "
-                f"{shape} of {dtype}. Fetch this file again."
+                f"{str(shape)[:200]} of {dtype}. Fetch this file again."
             )
             continue
         shard.tensors[tensor] = (dtype, end - begin)

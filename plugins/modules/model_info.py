@@ -16,7 +16,9 @@ description:
   - With O(id) the same is read from a hub by HTTP ranges, some hundred kilobytes, before any download.
   - Where no weights are there or headers are missing, the bytes are derived from C(config.json) if the architecture is
     known; RV(model.tensors.source) tells which it was. An unknown architecture is never guessed.
-  - Finds files that are missing, truncated, unreadable or contradict each other.
+  - Finds files that are missing, truncated, unreadable or contradict each other, also without an index. Shards are
+    counted by their names (C(-00001-of-00039)), layers by C(num_hidden_layers), and files of a known architecture have
+    to hold at least half of the bytes that C(config.json) describes.
   - A missing or broken model is not a failure of the module. It is told by RV(model.exists), RV(model.complete) and
     RV(model.problems).
 extends_documentation_fragment:
@@ -109,7 +111,9 @@ model:
       returned: always
       sample: 124998765432
     files:
-      description: Name and size of each file, sorted by name. At most 1000.
+      description:
+        - Name and size of each file, sorted by name. At most 1000.
+        - Bytes of a name that are not UTF-8 are written as C(\udcff). Such a name is one of RV(model.problems).
       type: list
       elements: dict
       returned: always
@@ -216,7 +220,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.gb10.serving.plugins.module_utils import _disk
-from ansible_collections.gb10.serving.plugins.module_utils._model import inspect
+from ansible_collections.gb10.serving.plugins.module_utils._model import inspect, printable
 from ansible_collections.gb10.serving.plugins.module_utils._model_hub import inspect_id
 from ansible_collections.gb10.serving.plugins.module_utils._model_links import directories_beside
 from ansible_collections.gb10.serving.plugins.module_utils._model_state import marked_digest
@@ -254,7 +258,7 @@ def main() -> None:
         model = inspect_id(wanted["id"], wanted["revision"], wanted["endpoint"], wanted["token"])
     else:
         model = inspect(wanted["path"])
-    module.exit_json(changed=False, model={**model, **on_disk(model)})
+    module.exit_json(changed=False, model=printable({**model, **on_disk(model)}))
 
 
 if __name__ == "__main__":

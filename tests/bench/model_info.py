@@ -44,6 +44,7 @@ CONFIG = {
     "intermediate_size": 4 * INNER,
     "vocab_size": 151936,
     "max_position_embeddings": 262144,
+    "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
 }
 
 

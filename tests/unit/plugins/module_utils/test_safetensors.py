@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,17 @@ BROKEN: list[tuple[str, bytes, str]] = [
     ("no dtype", encode({**GOOD, "a": {"shape": [1]}}, 16), "describes tensor a wrongly"),
     ("shape of text", encode(with_a(shape=["2"]), 16), "describes tensor a wrongly"),
     ("a number", encode({**GOOD, "a": 3}, 16), "describes tensor a wrongly"),
+    ("float in shape", encode(with_a(shape=[2.0, 3]), 16), "describes tensor a wrongly"),
+    ("bool in shape", encode({**GOOD, "b": {**GOOD["b"], "shape": [True, 4]}}, 16), "describes tensor b wrongly"),
+    ("unknown dtype", encode(with_a(dtype="ZZ9"), 16), "the dtype 'ZZ9'; known are BOOL, "),
+    ("no name of a dtype", encode(with_a(dtype=""), 16), "the dtype ''; known are BOOL, "),
+    ("large size", encode(with_a(shape=[2**63, 0]), 16), "is above 2**63"),
+    ("large offset", encode(with_a(data_offsets=[0, 2**64]), 16), "is above 2**63"),
+    ("many dimensions", encode(with_a(shape=[1] * 65), 16), "more than 64 dimensions"),
+    ("not UTF-8", encode(b'{"\xff": 1}', 0), "not valid JSON"),
+    ("UTF-16", encode(json.dumps(GOOD).encode("utf-16"), 16), "not valid JSON"),
+    ("half a character", encode({"\ud800": GOOD["a"]}, 12), "not valid JSON"),
+    ("too many digits", encode(b'{"a": {"dtype": "U8", "shape": [' + b"9" * 5000 + b"]}}", 0), "not valid JSON"),
 ]
 
 
@@ -79,6 +91,24 @@ def test_a_broken_file_is_named_with_its_fault(tmp_path: Path, content: bytes, w
     assert words in problem
     assert problem.startswith("x.safetensors ")
     assert problem.endswith(".")
+
+
+@pytest.mark.parametrize(("dtype", "shape", "size"), [("F4", [2, 8], 8), ("F6_E2M3", [4], 3), ("F8_E8M0", [5], 5)])
+def test_small_numbers_are_known(tmp_path: Path, dtype: str, shape: list[int], size: int) -> None:
+    entry = {"dtype": dtype, "shape": shape, "data_offsets": [0, size]}
+    assert problems(tmp_path, encode({"a": entry}, size)) == []
+    (problem,) = problems(tmp_path, encode({"a": {**entry, "data_offsets": [0, size + 1]}}, size + 1))
+    assert "do not match its shape" in problem
+
+
+def test_huge_numbers_are_refused_before_they_are_multiplied(tmp_path: Path) -> None:
+    """Thousands of numbers of thousands of digits: their product alone would take minutes."""
+    entry = f'{{"dtype": "U8", "shape": [{",".join(["9" * 4001] * 2000)}], "data_offsets": [0, 1]}}'
+    started = time.monotonic()
+    (problem,) = problems(tmp_path, encode(f'{{"a": {entry}}}'.encode(), 1))
+    assert "is above 2**63" in problem
+    assert len(problem) < 400
+    assert time.monotonic() - started < 5
 
 
 def test_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
