@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gb10.serving.plugins.module_utils._inventory._quantization import formats_of
+from ansible_collections.gb10.serving.plugins.module_utils._inventory._layer_formats import formats_of
+from ansible_collections.gb10.serving.plugins.module_utils._inventory._quantization import raw_of
 from ansible_collections.gb10.serving.plugins.module_utils._model_experts import feed_forward
-from ansible_collections.gb10.serving.plugins.module_utils._model_layers import cache_layers, principal_kinds
+from ansible_collections.gb10.serving.plugins.module_utils._model_layers import (
+    cache_layers,
+    principal_kinds,
+    usual_drafts,
+)
 
 DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "half": 2, "float32": 4, "float": 4, "float8_e4m3fn": 1}
+
+MOST = 2**40 - 1  # of any number
 
 # Families whose cache or state follows rules that are not modelled: key in config.json -> what it means.
 _NOT_MODELLED = {
@@ -51,8 +58,10 @@ class _Reader:
                 if key not in self.by_layer:
                     self.by_layer.append(key)
                 return default
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                problem = f"config.json: {key} is {value!r}; expected a whole number from {least} on. "
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
+                large = isinstance(value, int) and value > MOST
+                accepted = f"up to {MOST}" if large else f"from {least} on"
+                problem = f"config.json: {key} is {value!r:.60}; expected a whole number {accepted}. "
                 problem += "Fetch the file again or correct it."
                 if problem not in self.problems:
                     self.problems.append(problem)
@@ -68,13 +77,16 @@ def with_defaults(text: dict[str, Any]) -> dict[str, Any]:
     return {**text, **missing} if missing else text
 
 
+def _text_key(config: dict[str, Any]) -> str | None:
+    """Where a multimodal wrapper has its language model."""
+    keys = ("text_config", "llm_config", "language_config")
+    return next((key for key in keys if isinstance(config.get(key), dict) and config[key]), None)
+
+
 def text_config(config: dict[str, Any]) -> dict[str, Any]:
     """The language model's part: nested in multimodal wrappers, the whole file otherwise."""
-    for key in ("text_config", "llm_config", "language_config"):
-        inner = config.get(key)
-        if isinstance(inner, dict) and inner:
-            return with_defaults(inner)
-    return with_defaults(config)
+    key = _text_key(config)
+    return with_defaults(config[key] if key else config)
 
 
 def dtype_of(config: dict[str, Any]) -> str:
@@ -82,6 +94,22 @@ def dtype_of(config: dict[str, Any]) -> str:
     text = text_config(config)
     named = (part.get(key) for part in (text, config) for key in ("dtype", "torch_dtype"))
     return str(next(filter(None, named), "bfloat16")).removeprefix("torch.")
+
+
+def _nonsense(config: dict[str, Any]) -> list[str]:
+    """Values that are no numbers, and on which all bytes hang."""
+    inner = _text_key(config)
+    parts = [("", config), *([(f"{inner}.", config[inner])] if inner else [])]
+    named = [(f"{inside}{key}", part.get(key)) for inside, part in parts for key in ("dtype", "torch_dtype")]
+    found = [
+        f"{key} is {value!r:.60}; expected one of {', '.join(DTYPE_BYTES)}."
+        for key, value in named
+        if value is not None and (not isinstance(value, str) or value.removeprefix("torch.") not in DTYPE_BYTES)
+    ]
+    raw = raw_of(config)
+    if raw is not None and not isinstance(raw, dict):
+        found.append(f"quantization_config is {raw!r:.60}; expected a table, or null for none.")
+    return [f"config.json: {problem} Fetch the file again or correct it." for problem in found]
 
 
 def quantization(config: dict[str, Any]) -> dict[str, Any] | None:
@@ -122,6 +150,23 @@ def block_types(text: dict[str, Any]) -> list[Any] | None:
     return [_LETTERS.get(letter, letter) for letter in pattern] if isinstance(pattern, str) and pattern else None
 
 
+_SIGLIP_HEADS = 12  # of a file that does not say it
+
+
+def _tower(config: dict[str, Any], vision: dict[str, Any]) -> dict[str, Any]:
+    """Heads that tensor parallel ranks split a vision tower by, and whether it is copied where they do not divide."""
+    model_type, keys = (
+        str(config.get("model_type")),
+        ("num_heads", "num_attention_heads", "vt_num_attention_heads", "heads"),
+    )
+    heads = next((vision[key] for key in keys if isinstance(vision.get(key), int) and vision[key] > 0), None)
+    if model_type.startswith("gemma4"):  # split by no heads
+        heads = None
+    if model_type == "gemma3" and vision:
+        heads = heads or _SIGLIP_HEADS
+    return {"vision_heads": heads, "vision_copied": model_type.startswith("kimi_k25")}
+
+
 def _linear(read: _Reader) -> dict[str, Any]:
     return {
         "key_heads": read.integer("linear_num_key_heads"),
@@ -130,6 +175,7 @@ def _linear(read: _Reader) -> dict[str, Any]:
         "value_head_dim": read.integer("linear_value_head_dim"),
         "conv_kernel": read.integer("linear_conv_kernel_dim", default=4),
         "ssm_dtype": read.config.get("mamba_ssm_dtype"),
+        "separate_inputs": str(read.config.get("model_type")).startswith("qwen3_5"),
     }
 
 
@@ -195,15 +241,17 @@ def essentials(config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         "mamba": _mamba(read) if kinds.get("mamba") else None,
         "mla": mla,
         "mtp_layers": read.integer(
-            "mtp_num_hidden_layers", "num_nextn_predict_layers", "num_mtp_modules", default=0, least=0
+            "mtp_num_hidden_layers", "num_nextn_predict_layers", "num_mtp_modules", default=usual_drafts(text), least=0
         )
         or 0,
         "vision": {k: v for k, v in vision.items() if isinstance(v, int) and not isinstance(v, bool)}
         if isinstance(vision, dict)
         else None,
+        **_tower(config, vision if isinstance(vision, dict) else {}),
         "not_modelled": sorted({meaning for key, meaning in _NOT_MODELLED.items() if text.get(key)}),
     }
     result["not_modelled"] += [f"{key} that differs by layer" for key in read.by_layer]
     result["not_modelled"] += [what for what in unknown if what not in result["not_modelled"]]
+    read.problems += _nonsense(config)
     read.problems += [problem for problem in wrong if problem not in read.problems]
     return result, read.problems

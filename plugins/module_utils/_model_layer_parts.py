@@ -25,6 +25,8 @@ KINDS = {
 
 _DILATED = ("ple_conv_kernel_size", "ngram_size", "hc_count")
 
+STATE_DTYPES = ("auto", "bfloat16", "float16", "half", "float32", "float")
+
 Part = dict[str, Any]
 
 
@@ -41,12 +43,23 @@ class Numbers:
             if value is None or isinstance(value, list):  # what differs by layer is reported where it is read
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                self._problem(f"{self.inside}{key} is {value!r}; expected a whole number from {least} on.")
+                self._problem(f"{self.inside}{key} is {value!r:.60}; expected a whole number from {least} on.")
                 return default
             if value > most:
-                self._problem(f"{self.inside}{key} is {value!r}; expected a whole number up to {most}.")
+                self._problem(f"{self.inside}{key} is {value!r:.60}; expected a whole number up to {most}.")
                 return default
             return value
+        return default
+
+    def state_dtype(self, key: str, default: str = "auto") -> str:
+        """torch's name of the dtype of a state; "auto" is the model's own."""
+        value = self.values.get(key)
+        if value is None:
+            return default
+        name = value.removeprefix("torch.") if isinstance(value, str) else ""
+        if name in STATE_DTYPES:
+            return name
+        self._problem(f"{self.inside}{key} is {value!r:.60}; expected one of {', '.join(STATE_DTYPES)}.")
         return default
 
     def need(self, *keys: str, least: int = 1) -> int:
@@ -160,13 +173,13 @@ def gdn(layers: Layers) -> Part:
         "key_head_dim": read.need("linear_key_head_dim"),
         "value_head_dim": read.need("linear_value_head_dim"),
         "conv_kernel": read.get("linear_conv_kernel_dim", default=4) or 4,
-        "state_dtype": str(layers.text.get("mamba_ssm_dtype") or "auto"),
+        "state_dtype": read.state_dtype("mamba_ssm_dtype"),
     }
 
 
 def mamba2(layers: Layers) -> Part:
     read = layers.read
-    dtype = layers.text.get("mamba_ssm_cache_dtype")
+    usual = "float32" if layers.text.get("model_type") == "nemotron_h" else "auto"
     return {
         "kind": "mamba2",
         "heads": read.need("mamba_num_heads", "mamba_n_heads"),
@@ -174,7 +187,7 @@ def mamba2(layers: Layers) -> Part:
         "groups": read.get("n_groups", "mamba_n_groups", default=1) or 1,
         "state": read.need("ssm_state_size", "mamba_d_state"),
         "conv_kernel": read.get("conv_kernel", "mamba_d_conv", default=4) or 4,
-        "state_dtype": str(dtype or ("float32" if layers.text.get("model_type") == "nemotron_h" else "auto")),
+        "state_dtype": read.state_dtype("mamba_ssm_cache_dtype", usual),
     }
 
 

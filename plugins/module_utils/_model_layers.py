@@ -32,6 +32,7 @@ from ansible_collections.gb10.serving.plugins.module_utils._model_layer_parts im
 MOST_LAYERS = 1024
 _LETTERS = {"M": "mamba2", "*": "full", "E": "none", "-": "none"}
 _ALWAYS_SLIDING = {"mistral", "mixtral", "phi3", "starcoder2"}  # one window for every layer, where one is given
+_DRAFTS_UNSAID = {"qwen3_next", "qwen4_exp", "qwen4_exp_text"}  # vLLM: getattr(config, ..., 1)
 # What the loader of this family takes for keys that its config.json leaves out.
 _GLM5_NEXT: dict[str, Any] = {
     "kv_lora_rank": 512,
@@ -171,11 +172,16 @@ def _completed(text: dict[str, Any], layers: int) -> dict[str, Any]:
     return {"layer_types": kinds, **_GLM5_NEXT, **known, **given}
 
 
+def usual_drafts(text: dict[str, Any]) -> int:
+    """Drafting layers of a file that does not say how many: these families' classes then create one."""
+    return int(str(text.get("model_type")) in _DRAFTS_UNSAID)
+
+
 def drafting_layers(text: dict[str, Any]) -> int:
     """Layers of the multi-token prediction that an engine creates from this file."""
     problems: list[str] = []
-    read = Layers(text, 1, problems).read
-    count = read.get("mtp_num_hidden_layers", "num_nextn_predict_layers", default=0, least=0) or 0
+    read, usual = Layers(text, 1, problems).read, usual_drafts(text)
+    count = read.get("mtp_num_hidden_layers", "num_nextn_predict_layers", default=usual, least=0) or 0
     if not count:
         count = min(1, read.get("num_mtp_modules", default=0, least=0) or 0)
     return min(1, count) if str(text.get("model_type")).startswith("mimo") else count

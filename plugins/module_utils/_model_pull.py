@@ -3,19 +3,23 @@
 # Private to gb10.serving: the receiver of a model copy: many streams, over all rails, from the best source there is.
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Iterable
 
 from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, Progress
+from ansible_collections.gb10.serving.plugins.module_utils._model_asking import ask
 from ansible_collections.gb10.serving.plugins.module_utils._model_landing import Landing, disk_problem
 from ansible_collections.gb10.serving.plugins.module_utils._model_ranges import File, Ranges
-from ansible_collections.gb10.serving.plugins.module_utils._model_sources import DiskError, Link, Refused, Source
+from ansible_collections.gb10.serving.plugins.module_utils._model_sources import (
+    DiskError,
+    Link,
+    Refused,
+    Source,
+    none_left,
+)
 from ansible_collections.gb10.serving.plugins.module_utils._wire import WireError
 
-#: How soon it is seen that the node before has got another file: part of each step down the chain.
-POLL_SECONDS = 0.1
 RATE_SECONDS = 1.0
 #: So often in a row a source may fail on one file before the file is fetched elsewhere.
 FAILURES = 8
@@ -37,7 +41,7 @@ class Pull:
         rails = max(len(source.addresses) for source in sources)
         self.staging, self.sources, self.progress = staging, sources, progress
         self.ranges = Ranges(files, rails * streams)
-        self.landing = Landing(staging, self.ranges, sums, sources, progress, self._failed)
+        self.landing = Landing(staging, self.ranges, sums, sources, progress, self.failed)
         self.change = self.landing.change
         self.rails: dict[str, int] = {address: 0 for source in sources for address in source.addresses}
         self.moved = 0
@@ -45,7 +49,7 @@ class Pull:
         self.rate = 0.0
         self._rates: dict[str, int] = {}
         self._links: set[Link] = set()
-        self._waited: object = None
+        self.waited: object = None
         self._streams = [
             threading.Thread(target=self._stream, args=(rail,), daemon=True)
             for _number in range(streams)
@@ -58,35 +62,38 @@ class Pull:
         self.progress.signs = lambda: (
             self.landing.hashed_bytes,
             self.landing.unsafe,
-            self._waited,
+            self.waited,
             [source.gained for source in self.sources],
         )
         self.progress.more = lambda: {"rails": dict(self._rates)}
-        threads = [*self._streams, *self.landing.threads(), threading.Thread(target=self._control, daemon=True)]
+        asking = [threading.Thread(target=ask, args=(self, source), daemon=True) for source in self.sources]
+        control = threading.Thread(target=self._control, daemon=True)
+        threads = [*self._streams, *self.landing.threads(), *asking, control]
         for thread in threads:
             thread.start()
         try:
             with self.change:
-                while not self._over():
+                while not self.over():
                     self.change.wait(0.5)
         finally:
             self.landing.end()
             self.stop()
             for thread in threads:
-                thread.join()
+                # One that still waits for an address that does not answer has nothing to say any more.
+                thread.join(0.5 if thread in asking else None)
             self.landing.close()
         self.progress.check()
         if self.error:
             raise self.error
 
-    def _over(self) -> bool:
+    def over(self) -> bool:
         return bool(self.error or self.progress.abort_reason or not self.landing.unsafe)
 
     def stop(self) -> None:
         for link in list(self._links):
             link.stop()
 
-    def _failed(self, error: Exception, name: str) -> None:
+    def failed(self, error: Exception, name: str) -> None:
         with self.change:
             if not isinstance(error, (OSError, JobError)):
                 error = JobError(f"{type(error).__name__} during {name}: {error}")
@@ -95,7 +102,7 @@ class Pull:
             self.error = self.error or (error if isinstance(error, JobError) else JobError(str(error)))
             self.change.notify_all()
 
-    def _connect(self, source: Source, address: str) -> Link | None:
+    def connect(self, source: Source, address: str) -> Link | None:
         if not source.claim(address):
             return None
         try:
@@ -104,12 +111,12 @@ class Pull:
             source.failed(address, error)
             return None
         self._links.add(link)
-        if self._over():
+        if self.over():
             link.stop()
         source.worked(address)
         return link
 
-    def _drop(self, link: Link | None) -> None:
+    def drop(self, link: Link | None) -> None:
         if link:
             self._links.discard(link)
             link.close()
@@ -117,12 +124,12 @@ class Pull:
     def _stream(self, rail: int) -> None:
         link: Link | None = None
         try:
-            while not self._over():
+            while not self.over():
                 with self.change:
                     task = self._next(rail)
                     if task is None:
-                        if not self._over():
-                            self.change.wait(POLL_SECONDS)
+                        if not self.over():
+                            self.change.wait(0.1)
                         continue
                     source, file, start, end = task
                     target = self.landing.target(file)
@@ -130,9 +137,9 @@ class Pull:
                 came, broke = start, True
                 try:
                     if link and (link.source is not source or link.at != address):
-                        self._drop(link)
+                        self.drop(link)
                         link = None
-                    link = link or self._connect(source, address)
+                    link = link or self.connect(source, address)
                     if link:
                         came, broke = self._range(link, file, target, start, end)
                 finally:
@@ -142,12 +149,12 @@ class Pull:
                             self.landing.journal.add(file.name, start, came)
                         self.change.notify_all()
                 if broke:
-                    self._drop(link)
+                    self.drop(link)
                     link = None
         except Exception as error:
-            self._failed(error, "a new file")
+            self.failed(error, "a new file")
         finally:
-            self._drop(link)
+            self.drop(link)
 
     def _next(self, rail: int) -> tuple[Source, File, int, int] | None:
         """What this rail does now: from the first source that lives, unless it stays behind."""
@@ -188,13 +195,13 @@ class Pull:
             return came, False
         except Refused as error:
             if source.origin:
-                self._failed(JobError(f"{source.host}: {error}. Put the source right and run again."), file.name)
+                self.failed(JobError(f"{source.host}: {error}. Put the source right and run again."), file.name)
             self._miss(file, source, FAILURES)
             return came, False
         except DiskError as error:
-            self._failed(error.args[0], file.name)
+            self.failed(error.args[0], file.name)
         except (OSError, WireError) as error:
-            if not self._over():
+            if not self.over():
                 source.failed(link.at, error)
                 self._miss(file, source, 0 if came > start else 1)
         finally:
@@ -209,7 +216,7 @@ class Pull:
             if file.failures[source.number] >= FAILURES and not source.dead:
                 file.refused.add(source.number)
             if len(file.refused) == len(self.sources):
-                self._failed(
+                self.failed(
                     JobError(
                         f"no source hands out {file.name}: {source.host} said last: {source.why or 'not there'}. Look "
                         f"at this file on the source nodes and run again; what came so far is kept in {self.staging}."
@@ -226,15 +233,11 @@ class Pull:
             self.progress.add(count)
 
     def _control(self) -> None:
-        """Asks the sources what they have and what files should be; notices when none is left; measures the rate."""
-        links: dict[int, Link | None] = {}
-        last, before, asked = time.monotonic(), dict(self.rails), 0.0
+        """Measures the rate; notices when no source is left."""
+        last, before = time.monotonic(), dict(self.rails)
         try:
-            while not self._over():
+            while not self.over():
                 now = time.monotonic()
-                if now - asked >= POLL_SECONDS:
-                    asked = now
-                    self._ask(links)
                 if now - last >= RATE_SECONDS:
                     seen = dict(self.rails)
                     self._rates = {rail: round((seen[rail] - before[rail]) / (now - last)) for rail in seen}
@@ -242,58 +245,9 @@ class Pull:
                     if any(source.seen and not source.dead and not source.lagging for source in self.sources):
                         self.landing.journal.beat()
                 if all(source.gone for source in self.sources):
-                    why = "; ".join(f"{source.host}: {source.why}" for source in self.sources)
-                    text = f"no source is left after {self.progress.bytes_done} bytes: {why}. Look at the source nodes"
-                    text += f" and run again; what came so far is kept in {self.staging}."
-                    self._failed(JobError(text), "")
+                    self.failed(none_left(self.sources, self.progress.bytes_done, self.staging), "")
                 with self.change:
-                    if not self._over():
+                    if not self.over():
                         self.change.wait(0.1)
         except Exception as error:
-            self._failed(error, "a file")
-        finally:
-            for link in links.values():
-                self._drop(link)
-
-    def _ask(self, links: dict[int, Link | None]) -> None:
-        missing = self.landing.missing_sums()
-        for source in sorted(self.sources, key=lambda item: not item.origin):
-            if source.ready is None and not missing and not source.dead:
-                continue
-            link = links.get(source.number)
-            address = source.next_address()
-            try:
-                if link is None and address:
-                    link = links[source.number] = self._connect(source, address)
-                if link is None:
-                    continue
-                answer = link.ask({"op": "list"})
-                source.told(answer)
-                self._sums(answer.get("sha256") or {})
-                missing = self.landing.missing_sums()
-                for name in missing if not source.dead else []:
-                    self._sum(link, name)
-                missing = self.landing.missing_sums()
-            except (OSError, WireError) as error:
-                if not isinstance(error, Refused) and not self._over() and link:
-                    source.failed(link.at, error)
-                self._drop(link)
-                links[source.number] = None
-            with self.change:
-                self.change.notify_all()
-
-    def _sums(self, told: dict[str, str]) -> None:
-        """A source that hands on says with each file what it should be."""
-        for name, digest in told.items():
-            if name in self.ranges.files and name not in self.landing.sums:
-                self.landing.sums[name] = str(digest)
-                self.landing.settle(self.ranges.files[name])
-
-    def _sum(self, link: Link, name: str) -> None:
-        with contextlib.suppress(Refused):
-            answer = link.ask({"op": "sha", "name": name})
-            if answer.get("sha256"):
-                self.landing.sums[name] = str(answer["sha256"])
-                self.landing.settle(self.ranges.files[name])
-            else:
-                self._waited = answer.get("read_bytes")
+            self.failed(error, "a file")

@@ -196,6 +196,14 @@ def _drain(pipe: int, target: int, at: int, count: int) -> None:
         at += len(data)
 
 
+def none_left(sources: Sequence[Source], done: int, staging: str) -> JobError:
+    why = "; ".join(f"{source.host}: {source.why}" for source in sources)
+    return JobError(
+        f"no source is left after {done} bytes: {why}. Look at the source nodes and run again; what came so far is "
+        f"kept in {staging}."
+    )
+
+
 def ask_any(
     sources: Sequence[Source], requests: list[dict[str, Any]], why: str, seconds: float | None = None
 ) -> list[dict[str, Any]]:

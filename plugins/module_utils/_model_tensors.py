@@ -16,7 +16,7 @@ _TOWER = (
     r"|embed_(?:vision|audio))\b"
 )
 _WHOLE_IN_TOWER = (  # norms, patches and positions; Gemma 4 wraps what its tower does not share in ".linear"
-    r"norm|embed|\bln_|\.norm|conv|patch_(?!merge)|positional|gamma|\.linear(?:\.|$)|mm_input_projection|downsampler"
+    r"norm|embed|\bln_|\.norm|conv|patch_(?!merge)|positional|gamma|\.linear(?:\.|$)|mm_input_projection|downsample"
     r"|projector(?:\.weight)?$|mm_projector|audio_"
 )
 _RULES: tuple[tuple[str, str], ...] = (

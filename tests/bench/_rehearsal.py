@@ -131,6 +131,8 @@ def cabled(members: Sequence[Node], cabling: str) -> Iterator[dict[str, list[str
                     node.run(f"ip addr add {address} dev {device}")
                     made.append((node, address, device))
                     addresses[node.name].append(address)
+        for node, _address, device in made:
+            node.run(f"ip neigh flush dev {device}")  # an address may have been another node's a moment ago
         yield addresses
     finally:
         for node, address, device in made:

@@ -19,10 +19,10 @@ from typing import Any
 from ansible_collections.gb10.serving.plugins.module_utils import (
     _disk,
     _model,
+    _model_asking,
     _model_copy,
     _model_fetch,
     _model_manifest,
-    _model_pull,
     _model_ranges,
     _model_sources,
     _model_state,
@@ -156,7 +156,7 @@ def quick_place(base: pathlib.Path, monkeypatch: Any) -> Iterator[Place]:
     monkeypatch.setattr(_model_ranges, "LONGEST", 32_000)
     monkeypatch.setattr(_model_ranges, "SHORTEST", 8_000)
     monkeypatch.setattr(_model_sources, "STALL_SECONDS", 0.4)
-    monkeypatch.setattr(_model_pull, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(_model_asking, "POLL_SECONDS", 0.05)
     found = Place(base, "cache", shards=4, size=200_000)
     yield found
     found.end()
