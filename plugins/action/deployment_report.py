@@ -17,8 +17,6 @@ from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action im
 
 display = Display()
 
-BETWEEN_CAUSES = "\n\n"
-
 
 class ActionModule(ControllerAction):
     """Gathers what the roles registered on each host and writes it once as JSON and once as Markdown with a picture."""
@@ -31,7 +29,7 @@ class ActionModule(ControllerAction):
 
     def answer(self, args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         now = time.time()
-        failure = causes(task_vars) if args["failed"] else ""
+        failure = _hostvars.causes(task_vars) if args["failed"] else ""
         report = collect(args["name"], failure, bool(self._task.check_mode), task_vars, now)
         result: dict[str, Any] = {"outcome": report["outcome"], "path": None}
         if self._task.check_mode:
@@ -41,7 +39,7 @@ class ActionModule(ControllerAction):
         where = f"Report: {result['path']}" if result["path"] else "No report is written in check mode."
         if failure:
             # The whole of it stands above and in the report; the first line of each cause is enough to find it.
-            heads = "\n".join(cause.splitlines()[0] for cause in failure.split(BETWEEN_CAUSES))
+            heads = "\n".join(cause.splitlines()[0] for cause in failure.split(_hostvars.BETWEEN_CAUSES))
             return {**result, "failed": True, "msg": f"{heads}\n{where}"}
         for line in _report.summary(report):
             display.display(line)
@@ -49,22 +47,6 @@ class ActionModule(ControllerAction):
             display.display(f"{report['spec']['model']['served_name']} answers: {report['completion']['text']!r}")
         display.display(f"deployment {args['name']}: {report['outcome']}. {where}", color=constants.COLOR_OK)
         return result
-
-
-def causes(task_vars: dict[str, Any]) -> str:
-    """What failed on which host, each cause once."""
-    found: dict[str, None] = {}
-    for host in _hostvars.members(task_vars):
-        failed = _hostvars.read(task_vars, host, "ansible_failed_result")
-        if text := failed.get("msg"):
-            found[str(text)] = None
-    if len(found) > 1:
-        # What the role gb10_server says for a host that only went down with another.
-        found = {text: None for text in found if not text.startswith("another host failed")}
-    lost = [host for host in _hostvars.members(task_vars) if host not in task_vars.get("ansible_play_hosts", [])]
-    if lost and not found:
-        found[f"{', '.join(lost)} could not be reached, or failed as the message above says"] = None
-    return BETWEEN_CAUSES.join(found) or "a task failed; its message stands above"
 
 
 def write(directory: Path, report: dict[str, Any], now: float) -> Path:
@@ -103,30 +85,24 @@ def collect(name: str, failure: str, predicted: bool, task_vars: dict[str, Any],
         "engine_told": waits[head].get("told") or {},
         "start": _start(waits),
         "was_running": bool(seen(head, "__gb10_spec").get("running")),
-        "copies": [],
+        "engines": [engine["name"] for engine in seen(head, "__gb10_recipe").get("engines") or []],
+        "attempts": _attempts(task_vars, head, now, bool(failure), predicted),
+        "engine_choice": seen(head, "__gb10_attempt").get("lines") or [],
+        "copies": [*(seen(head, "__gb10_attempt").get("copies") or []), *_hostvars.copies(task_vars)],
     }
-    stages = []
-    for what in ("image", "model"):
-        parts = (seen(head, "__gb10_sources").get(f"{what}_copy") or {}).get("plan") or {}
-        moved = [
-            {
-                "what": what,
-                "source": next((source["host"] for source in (parts.get(host) or {}).get("sources") or []), None),
-                "host": host,
-                "moved_bytes": copy["moved_bytes"],
-                "seconds": copy.get("seconds") or 0,
-            }
-            for host in hosts
-            if (copy := seen(host, "__gb10_copies").get(what) or seen(host, f"__gb10_{what}_sync")).get("moved_bytes")
-        ]
-        report["copies"] += moved
-    if report["copies"]:  # side by side
-        names = " and ".join(dict.fromkeys(copy["what"] for copy in report["copies"]))
-        stages.append({"stage": f"copy of {names}", "seconds": max(copy["seconds"] for copy in report["copies"])})
+    stages = [
+        {"stage": f"attempt with {attempt['engine']}", "seconds": attempt["seconds"]}
+        for attempt in seen(head, "__gb10_attempt").get("attempts") or []
+        if report["engines"][1:]
+    ]
+    if copies := _hostvars.copies(task_vars):  # side by side
+        names = " and ".join(dict.fromkeys(copy["what"] for copy in copies))
+        stages.append({"stage": f"copy of {names}", "seconds": max(copy["seconds"] for copy in copies)})
     if ready := [wait["seconds"] for wait in waits.values() if wait.get("ready")]:
         stages.append({"stage": "start of the ranks until ready", "seconds": max(ready)})
     if report["completion"]:
-        stages.append({"stage": "completion", "seconds": report["completion"]["seconds"]})
+        streamed = (report["completion"].get("streamed") or {}).get("seconds") or 0
+        stages.append({"stage": "completions", "seconds": report["completion"]["seconds"] + streamed})
     if started:
         total = now - started
         rest = total - sum(stage["seconds"] for stage in stages)
@@ -137,6 +113,17 @@ def collect(name: str, failure: str, predicted: bool, task_vars: dict[str, Any],
     if report["outcome"] == "running" and not report["completion"]:
         report.update(outcome="unproven", failure="No completion came in this run.")
     return report
+
+
+def _attempts(task_vars: dict[str, Any], head: str, now: float, failed: bool, predicted: bool) -> list[dict[str, Any]]:
+    """The engines that were tried, the one that runs last and without a cause."""
+    before = list(_hostvars.read(task_vars, head, "__gb10_attempt").get("attempts") or [])
+    spec = _hostvars.read(task_vars, head, "__gb10_spec").get("spec") or {}
+    if failed or predicted or not spec:
+        return before
+    seconds = round(now - _hostvars.turn_begun_at(task_vars, now), 1)
+    this = {"engine": spec["engine"]["name"], "release": spec["id"], "stage": "served", "cause": None, "why": None}
+    return [*before, {**this, "seconds": seconds}]
 
 
 def _start(waits: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from ansible.utils.display import Display
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _flags, _hostvars, _spec, _status
+from ansible_collections.gb10.serving.plugins.plugin_utils import _checks, _engines, _flags, _hostvars, _spec, _status
 from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action import ControllerAction
-from ansible_collections.gb10.serving.plugins.plugin_utils._problems import message
+from ansible_collections.gb10.serving.plugins.plugin_utils._problems import Problem, message
 
 display = Display()
 
@@ -48,7 +48,7 @@ class ActionModule(ControllerAction):
         spec = _spec.build(
             args, hosts, args["rails"], plan, sources["model"], sources["engine"], sources["model_places"]
         )
-        problems = _flags.check_spec(spec, sources["engine"])
+        problems = _flags.check_spec(spec, sources["engine"]) + _ports(spec, task_vars)
         if problems:
             return {"failed": True, "msg": message(problems)}
         for warning in _flags.check(args["args"], sources["engine"]).warnings:
@@ -57,3 +57,18 @@ class ActionModule(ControllerAction):
         now = _status.running_spec(states)
         running = now is not None and now["id"] == spec["id"]
         return {"spec": spec, "running": running, "before": {} if running else now or {}}
+
+
+def _ports(spec: dict[str, Any], task_vars: dict[str, Any]) -> list[Problem]:
+    """Which ports of the ranks are taken by others, on nodes whose facts are known."""
+    engine = _engines.get(spec["engine"]["name"])
+    facts, wanted, own = {}, {}, {}
+    for rank in spec["ranks"]:
+        host = rank["host"]
+        if not (fact := _hostvars.facts(task_vars, host)):
+            continue
+        facts[host], wanted[host] = fact, engine.ports(spec, rank["rank"])
+        state = _hostvars.rank_state(task_vars, host)
+        if (state.get("container") or {}).get("running"):
+            own[host] = _checks.own_ports(state.get("spec") or {})
+    return _checks.check_ports(facts, wanted, own)

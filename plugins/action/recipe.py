@@ -9,8 +9,11 @@ from typing import Any, ClassVar
 
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _recipe
+from ansible_collections.gb10.serving.plugins.plugin_utils import _hostvars, _recipe
 from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action import ControllerAction
+
+#: What decides besides the recipe whether an engine can start: a failure is remembered only as long as it stays.
+PLACE = ("gb10_server_gpus", "gb10_server_rdma", "gb10_server_ulimits")
 
 
 class ActionModule(ControllerAction):
@@ -23,11 +26,18 @@ class ActionModule(ControllerAction):
         try:
             path = _recipe.locate(args["name"], [directory])
             values = _recipe.check(self._loader.load_from_file(path), path)
+            given = {key: self._templar.template(task_vars[key]) for key in sorted(_recipe.KEYS & set(task_vars))}
+            place = {key: self._templar.template(task_vars[key]) for key in PLACE if key in task_vars}
+            place["hosts"] = list(task_vars["groups"].get(_hostvars.GROUP, []))
+            engines = _recipe.engines(values, given, place, path)
         except ValueError as error:
             raise AnsibleActionFail(str(error)) from error
         taken = {key: value for key, value in values.items() if key not in task_vars}
+        # What the first engine sets; the settings of the others are taken when it is their turn.
+        taken.update({entry["name"]: entry["value"] for entry in engines[0]["variables"]})
         return {
             "path": path,
-            "variables": [{"name": key, "value": value} for key, value in sorted(taken.items())],
+            "variables": _recipe.as_variables(taken),
             "overridden": sorted(set(values) - set(taken)),
+            "engines": engines,
         }

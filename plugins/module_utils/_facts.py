@@ -30,7 +30,7 @@ ALWAYS_LIVE = {
     "docker": ["docker"],
     "containers": ["containers"],
     "storage": ["storage"],
-    "fabric": ["network.listening_tcp_ports"],
+    "fabric": ["network.listening_tcp_ports", "network.listeners"],
     "platform": ["platform.python", "platform.python_executable"],
 }
 # null here means "nothing to say", not "not known"

@@ -9,6 +9,7 @@ import json
 import re
 from typing import Any
 
+from . import _port_owner
 from ._facts_netplan import NO_NETPLAN, planned, read_netplan
 from ._facts_source import Source, safe_name
 
@@ -172,8 +173,18 @@ def captured_interfaces(source: Source, files: list[dict[str, Any]] | None) -> l
     return found or None
 
 
+def read_listeners() -> list[dict[str, Any]]:
+    """Who listens on which TCP port of the live machine, as far as this user may see it."""
+    return [
+        {"port": port, "pid": pid, "name": name, "container_id": _port_owner.container_of(pid)}
+        for port, pids in sorted(_port_owner.holders().items())
+        for pid in pids[:1]
+        if (name := _port_owner.name_of(pid))
+    ]
+
+
 def read_network(source: Source, missing: dict[str, str]) -> dict[str, Any]:
-    """interfaces (null when they cannot be read) and listening_tcp_ports, which always come from the live machine."""
+    """interfaces (null when they cannot be read); the ports and who listens there always come from the live machine."""
     files = read_netplan(source)
     if files is None:
         missing["network.netplan"] = NO_NETPLAN
@@ -205,4 +216,5 @@ def read_network(source: Source, missing: dict[str, str]) -> dict[str, Any]:
         "default_interface": route,
         "netplan": files,
         "listening_tcp_ports": ports,
+        "listeners": read_listeners(),
     }

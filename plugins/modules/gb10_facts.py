@@ -203,6 +203,7 @@ ansible_facts:
                 interfaces:
                   enp1s0f0np0: {ipv4: [192.168.200.11/24], mtu: 9000, dhcp4: false, link_local_ipv4: false}
             listening_tcp_ports: [22]
+            listeners: [{port: 22, pid: 812, name: sshd, container_id: null}]
         docker:
           description:
             - The Docker daemon. When it is not available, C(error) says why and what to do.

@@ -52,6 +52,22 @@ options:
     description: Seconds that the engine gets to end before it is killed.
     type: int
     default: 20
+  failure:
+    description:
+      - What is to be remembered of the release that is stopped, with C(key), C(engine), C(release) and C(cause), and
+        C(image) with C(ref) and C(content). M(gb10.serving.rank_info) returns it until that image changes.
+      - The link C(current) goes back to the release before it, so that this one stays the one to return to.
+    type: dict
+  forget:
+    description: Key of a failure that is not remembered any more.
+    type: str
+  memory_bytes:
+    description: Memory that must be available on the node once no container is left, before the module returns.
+    type: int
+  memory_timeout:
+    description: Seconds that it waits for O(memory_bytes) at most. Less memory is not a failure; RV(memory) tells it.
+    type: int
+    default: 60
 author:
   - gb10.serving contributors (@gb10-serving)
 """
@@ -81,6 +97,11 @@ previous:
   returned: always
   type: str
   sample: null
+memory:
+  description: Memory available at the end, and how long it was waited for.
+  returned: when O(state=stopped)
+  type: dict
+  sample: {available_bytes: 124000000000, wanted_bytes: 0, back: true, seconds: 0.0}
 removed:
   description: Containers that were taken away.
   returned: always
@@ -95,7 +116,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.gb10.serving.plugins.module_utils import _image_docker, _rank
+from ansible_collections.gb10.serving.plugins.module_utils import _image_docker, _rank, _rank_failed
 
 LOG_LINES_KEPT = 2000
 
@@ -172,11 +193,18 @@ class Rank:
             )
 
     def _forget_releases(self) -> None:
-        """Keep the current and the previous release only."""
+        """Keep the current and the previous release, and those that are remembered for their failure."""
         place = os.path.join(self.directory, "releases")
         kept = {_rank.linked_release(self.directory, link) for link in ("current", "previous")}
+        kept |= {failure.get("release") for failure in _rank_failed.read(self.directory)}
         for release in set(os.listdir(place)) - kept:
             shutil.rmtree(os.path.join(place, release))
+
+    def remember(self, failure: dict[str, Any]) -> None:
+        """Keep that a release failed; the one before it becomes the current one again."""
+        _rank_failed.remember(self.directory, failure)
+        if self.current is not None and self.current == failure.get("release"):
+            _rank.set_link(self.directory, "current", _rank.linked_release(self.directory, "previous"))
 
     def _checked(self, argv: list[str], hint: str = "Next step: 'sudo docker ps -a' on this node.") -> None:
         rc, out, err = self.run(argv)
@@ -199,6 +227,10 @@ def main() -> None:
             "release": {"type": "str"},
             "restart": {"type": "bool", "default": False},
             "stop_timeout": {"type": "int", "default": 20},
+            "failure": {"type": "dict"},
+            "forget": {"type": "str", "no_log": False},
+            "memory_bytes": {"type": "int"},
+            "memory_timeout": {"type": "int", "default": 60},
         },
         required_if=[("state", "started", ["release"])],
         supports_check_mode=True,
@@ -236,6 +268,14 @@ def main() -> None:
                 # The root itself was emptied before; what somebody else put there since stays.
                 remove = os.rmdir if path == module.params["root"] else shutil.rmtree
                 remove(path)
+    if not module.check_mode and os.path.isdir(rank.directory):
+        if module.params["failure"]:
+            rank.remember(module.params["failure"])
+        if module.params["forget"]:
+            _rank_failed.forget(rank.directory, module.params["forget"])
+    if state == "stopped":
+        patience = 0 if module.check_mode else module.params["memory_timeout"]
+        result["memory"] = _rank_failed.wait_for_memory(module.params["memory_bytes"] or 0, patience)
     module.exit_json(**result)
 
 

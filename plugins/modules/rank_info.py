@@ -71,6 +71,11 @@ rank_state:
           cannot be read.
       type: dict
       sample: {id: main-0a1b2c3d4e5f}
+    failed:
+      description: Starts that failed and are remembered, as long as the image of that time is the one on the node.
+      type: list
+      elements: dict
+      sample: [{key: 0f1e2d3c4b5a6978, engine: sglang, cause: nccl_init_hang, release: main-0a1b2c3d4e5f}]
     log:
       description: The last lines of the container's log.
       type: list
@@ -78,9 +83,26 @@ rank_state:
       sample: ["INFO: Application startup complete."]
 """
 
+from typing import Any
+
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.gb10.serving.plugins.module_utils import _rank
+from ansible_collections.gb10.serving.plugins.module_utils import _image_docker, _rank, _rank_failed
+from ansible_collections.gb10.serving.plugins.module_utils._job import JobError
+
+
+def failures(directory: str) -> list[dict[str, Any]]:
+    """What is remembered; not what failed with an image that has been replaced since."""
+    kept = []
+    for failure in _rank_failed.read(directory):
+        image = failure.get("image") or {}
+        try:
+            now = _image_docker.inspect(image["ref"])["content"] if image.get("ref") else None
+        except (JobError, OSError):
+            now = None
+        if now is None or now == image.get("content"):
+            kept.append(failure)
+    return kept
 
 
 def main() -> None:
@@ -116,6 +138,7 @@ def main() -> None:
             "current": current,
             "previous": _rank.linked_release(directory, "previous"),
             "spec": _rank.read_spec(directory, container["release"] if container else current),
+            "failed": failures(directory),
             "log": log,
         },
     )

@@ -14,6 +14,8 @@ version_added: 0.1.0
 description:
   - A recipe is a vars file that names a model, an image, an engine and how to serve.
   - Returns the recipe's variables that neither inventory nor command line set, so that those win over the recipe.
+  - A recipe may name several engines in C(gb10_server_engines) and what each of them needs in
+    C(gb10_server_engine_settings). RV(variables) then holds what the first one needs.
   - A key that is not for a recipe to set is refused with the nearest name that is.
 extends_documentation_fragment:
   - gb10.serving.attributes
@@ -53,6 +55,15 @@ variables:
   type: list
   elements: dict
   sample: [{name: gb10_server_engine, value: vllm}]
+engines:
+  description:
+    - The engines to try in their order, each with C(name), the C(variables) to set when it is its turn, and C(key),
+      which changes with anything that is asked of it.
+    - One engine if the recipe names no others, or if inventory or command line set C(gb10_server_engine).
+  returned: success
+  type: list
+  elements: dict
+  sample: [{name: vllm, variables: [], key: 0f1e2d3c4b5a6978}]
 overridden:
   description: Names of the recipe's variables that are set elsewhere already.
   returned: success

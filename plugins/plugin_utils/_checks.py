@@ -122,19 +122,56 @@ def check_nodes(
             Problem("nodes", f"{seen}.", "one architecture.", "take the odd machine out of the inventory group.")
         )
     head = next(iter(facts))
-    taken = set(facts[head]["network"]["listening_tcp_ports"])
-    for purpose, port in ports.items():
-        if port in taken - set(own):
-            problems.append(
-                Problem(
-                    head,
-                    f"TCP port {port} ({purpose}) is in use.",
-                    "a free port.",
-                    f"'sudo ss -ltnp sport = :{port}' on {head} shows the process; stop it or choose another port "
-                    f"({_PORT_VARIABLES.get(purpose, 'see docs/variables.md')}).",
+    return problems + check_ports(facts, {head: ports}, {head: set(own)})
+
+
+def check_ports(
+    facts: Mapping[str, Mapping[str, Any]],
+    wanted: Mapping[str, Mapping[str, int]],
+    own: Mapping[str, Collection[int]],
+) -> list[Problem]:
+    """Whether the ports that ranks listen on are free. An engine may find a taken one only after it has loaded.
+
+    Args:
+        facts: ``gb10`` facts by host.
+        wanted: by host, the ports by what they are for.
+        own: by host, the ports that the running rank of this deployment holds itself.
+    """
+    problems = []
+    for host, ports in wanted.items():
+        taken = set(facts[host]["network"]["listening_tcp_ports"] or [])
+        for purpose, port in ports.items():
+            if port in taken - set(own.get(host, ())):
+                who, box = holder(facts[host], port)
+                look = f"'sudo ss -ltnp sport = :{port}' on {host} shows the process; stop it"
+                stop = f"'sudo docker stop {box}' on {host}," if box else look
+                problems.append(
+                    Problem(
+                        host,
+                        f"TCP port {port} ({purpose}) is in use{' by ' + who if who else ''}.",
+                        "a free port.",
+                        f"{stop} or choose another port ({_PORT_VARIABLES.get(purpose, 'see docs/variables.md')}).",
+                    )
                 )
-            )
     return problems
+
+
+def holder(fact: Mapping[str, Any], port: int) -> tuple[str, str]:
+    """Who listens on a port of a node, in words, and the name of its container; empty for what was not seen."""
+    seen = next((entry for entry in fact["network"].get("listeners") or [] if entry["port"] == port), None)
+    if seen is None:
+        return "", ""
+    inside = seen.get("container_id")
+    box = next((item for item in fact.get("containers") or [] if inside and _same(item.get("id"), inside)), None)
+    words = f"{seen['name']} (process {seen['pid']})"
+    if box:
+        return f"{words} of container {box['name']}", str(box["name"])
+    return words, ""
+
+
+def _same(one: str | None, other: str) -> bool:
+    """Whether two ids of a container, either of them shortened, are one."""
+    return bool(one) and (str(one).startswith(other) or other.startswith(str(one)))
 
 
 def own_ports(spec: Mapping[str, Any]) -> set[int]:

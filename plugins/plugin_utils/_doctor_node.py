@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ._checks import holder
 from ._doctor_types import ERROR, GB, GIB, INFO, OK, UNMEASURED, WARNING, Node, Row, Settings, gib, gigabytes, halves
 
 #: The driver branch that NVIDIA supports on these machines.
@@ -206,9 +207,11 @@ def _ports(node: Node, settings: Settings) -> Iterator[Row]:
         elif node.serving:
             yield Row(node.host, what, "held by the rank of this deployment", expected, INFO)
         else:
-            owner = next((item for item in _containers(node) if port in (item.get("ports") or [])), None)
-            seen = f"in use by container {owner['name']} ({owner['image']})" if owner else "in use"
-            stop = f"'sudo docker stop {owner['name']}'" if owner else f"'sudo ss -ltnp sport = :{port}' shows by whom"
+            who, box = holder(node.facts, port)
+            if owner := next((item for item in _containers(node) if port in (item.get("ports") or [])), None):
+                who, box = f"container {owner['name']} ({owner['image']})", owner["name"]
+            seen = f"in use by {who}" if who else "in use"
+            stop = f"'sudo docker stop {box}'" if box else f"'sudo ss -ltnp sport = :{port}' shows by whom"
             remedy = f"{stop}; or choose another port ({PORT_VARIABLES.get(purpose, 'see docs/variables.md')})."
             yield Row(node.host, what, seen, expected, ERROR, remedy)
 

@@ -10,6 +10,8 @@ from typing import Any
 
 GROUP = "sparks"
 
+BETWEEN_CAUSES = "\n\n"
+
 
 def members(task_vars: Mapping[str, Any]) -> list[str]:
     """Host names of group ``sparks`` in rank order: by ``gb10_rank`` where given, else inventory order."""
@@ -32,3 +34,58 @@ def facts(task_vars: Mapping[str, Any], host: str) -> dict[str, Any]:
 def rank_state(task_vars: Mapping[str, Any], host: str) -> dict[str, Any]:
     """What ``rank_info`` found on one host, or an empty mapping when it was not asked or not reached."""
     return dict(read(task_vars, host, "__gb10_rank").get("rank_state") or {})
+
+
+def spec_of_turn(task_vars: Mapping[str, Any], engine: str) -> dict[str, Any]:
+    """The spec that was built for this engine, or an empty mapping when it did not come to that."""
+    spec = dict(read(task_vars, members(task_vars)[0], "__gb10_spec").get("spec") or {})
+    return spec if (spec.get("engine") or {}).get("name") == engine else {}
+
+
+def turn_begun_at(task_vars: Mapping[str, Any], now: float) -> float:
+    """When the present engine's turn began: with the run, or with the end of the attempt before."""
+    head = members(task_vars)[0]
+    attempt, inventory = read(task_vars, head, "__gb10_attempt"), read(task_vars, head, "__gb10_inventory")
+    return float(attempt.get("begun_at") or inventory.get("started_at") or now)
+
+
+def copies(task_vars: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What was copied in this turn: what, from where, to where, how much and for how long."""
+    hosts = members(task_vars)
+    found = []
+    for what in ("image", "model"):
+        parts = (read(task_vars, hosts[0], "__gb10_sources").get(f"{what}_copy") or {}).get("plan") or {}
+        for host in hosts:
+            copy = read(task_vars, host, "__gb10_copies").get(what) or read(task_vars, host, f"__gb10_{what}_sync")
+            if copy.get("moved_bytes"):
+                senders = (parts.get(host) or {}).get("sources") or []
+                found.append(
+                    {
+                        "what": what,
+                        "source": next((sender["host"] for sender in senders), None),
+                        "host": host,
+                        "moved_bytes": copy["moved_bytes"],
+                        "seconds": copy.get("seconds") or 0,
+                    }
+                )
+    return found
+
+
+def causes(task_vars: Mapping[str, Any]) -> str:
+    """What failed on which host, each cause once."""
+    hosts = members(task_vars)
+    judged = read(task_vars, hosts[0], "__gb10_attempt")
+    if judged.get("failed_because") and judged.get("next") is None:
+        return str(judged["failed_because"])  # what the hosts have is the failure that followed from it
+    found: dict[str, None] = {}
+    for host in hosts:
+        failed = read(task_vars, host, "ansible_failed_result")
+        if text := failed.get("msg"):
+            found[str(text)] = None
+    if len(found) > 1:
+        # What the role gb10_server says for a host that only went down with another.
+        found = {text: None for text in found if not text.startswith("another host failed")}
+    lost = [host for host in hosts if host not in task_vars.get("ansible_play_hosts", [])]
+    if lost and not found:
+        found[f"{', '.join(lost)} could not be reached, or failed as the message above says"] = None
+    return BETWEEN_CAUSES.join(found) or "a task failed; its message stands above"

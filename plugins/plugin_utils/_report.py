@@ -5,40 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _plan_document, _plan_svg
+from ansible_collections.gb10.serving.plugins.plugin_utils import _plan_document, _plan_svg, _report_start
 from ansible_collections.gb10.serving.plugins.plugin_utils._plan_document import RANK_KEYS
-
-GIB = 1 << 30
+from ansible_collections.gb10.serving.plugins.plugin_utils._report_words import GIB, gib, gigabits, gigabytes, table
 
 #: Terms of the plan in the order in which they are shown, with the words for them.
 TERMS = tuple((key, words) for key, _letter, words, _colour in _plan_document.PARTS if key in RANK_KEYS)
 
 #: The picture of the plan, beside the report.
 PICTURE = "plan.svg"
-
-
-def gib(size: float | None) -> str:
-    """Bytes as GiB with two decimals, or a dash."""
-    return "-" if size is None else f"{size / GIB:.2f} GiB"
-
-
-def gigabytes(size: float) -> str:
-    """Bytes as decimal GB (MB below one)."""
-    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
-
-
-def gigabits(rate: float | None) -> str:
-    """Bits per second as Gb/s; what is not known is unmeasured, never a number."""
-    return "unmeasured" if rate is None else f"{rate / 1e9:.1f} Gb/s"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
-    """A Markdown table."""
-    body = ["| " + " | ".join("-" if cell is None else str(cell) for cell in row) + " |" for row in rows]
-    return ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head), *body, ""]
 
 
 def summary(report: Mapping[str, Any]) -> list[str]:
@@ -58,6 +36,8 @@ def summary(report: Mapping[str, Any]) -> list[str]:
             lines.append("image and model: every node has them, nothing to copy")
         same = "run this release already" if report.get("was_running") else "start anew"
         lines.append(f"ranks: {same} ({report['spec']['id']})")
+    if len(report.get("engines") or []) > 1:
+        lines.append(f"engines: {_report_start.tried(report)}")
     return lines
 
 
@@ -66,7 +46,8 @@ def markdown(report: Mapping[str, Any]) -> str:
     lines = [f"# Deployment {report['name']}: {report['outcome']}", "", f"Written {report['written_at']}.", ""]
     if report.get("failure"):
         lines += ["## What stopped it", "", "```", report["failure"].rstrip(), "```", ""]
-    for part in (_answer, _nodes, _rails, _plan, _told, _copies, _start, _times, _launch):
+    start = (_report_start.attempts, _report_start.start)
+    for part in (_answer, _nodes, _rails, _plan, _told, _copies, *start, _times, _launch):
         lines += part(report)
     return "\n".join(lines).rstrip() + "\n"
 
@@ -81,15 +62,27 @@ def _answer(report: Mapping[str, Any]) -> list[str]:
         f"of {report['spec']['ranks'][0]['host']} in {answer['seconds']} s: "
         f"{answer['completion_tokens']} tokens, {answer['tokens_per_second']} tokens/s for this one request."
     )
+    streamed = answer.get("streamed") or {}
+    rows = [
+        ("time to the first token", _measured(streamed, "time_to_first_token", "s")),
+        ("prompt until then", _measured(streamed, "prefill_tokens_per_second", "tokens/s")),
+        ("answer after it", _measured(streamed, "decode_tokens_per_second", "tokens/s")),
+        ("tokens of prompt and answer", f"{streamed.get('prompt_tokens')}, {streamed.get('completion_tokens')}"),
+    ]
     return [
         "## Proof",
         "",
         words,
         "",
+        *(table(("asked again as a stream", ""), rows) if streamed else []),
         f"- asked: {answer['prompt']!r}",
         f"- answer: {answer['text']!r}",
         "",
     ]
+
+
+def _measured(figures: Mapping[str, Any], key: str, unit: str) -> str | None:
+    return None if figures.get(key) is None else f"{figures[key]:g} {unit}"
 
 
 def _nodes(report: Mapping[str, Any]) -> list[str]:
@@ -227,27 +220,6 @@ def _copies(report: Mapping[str, Any]) -> list[str]:
     if not rows:
         return ["## Copies", "", "Nothing had to be copied.", ""] if report.get("spec") else []
     return ["## Copies", "", *table(("what", "from", "to", "moved", "time", "rate"), rows)]
-
-
-def _start(report: Mapping[str, Any]) -> list[str]:
-    """The phases of each rank side by side, and the cause where they led to none."""
-    start = report.get("start") or {}
-    ranks = start.get("ranks") or []
-    if not ranks:
-        return []
-    phases = dict.fromkeys(entry["name"] for rank in ranks for entry in rank["phases"])
-    seconds = [{entry["name"]: f"{entry['seconds']:.1f} s" for entry in rank["phases"]} for rank in ranks]
-    rows = [(phase, *(told.get(phase) for told in seconds)) for phase in phases if phase != "ready"]
-    head = ("phase", *(f"rank {rank['rank']} ({rank['host']})" for rank in ranks))
-    lines = ["## Start", "", *table(head, rows)]
-    if start["cause"]:
-        first = start["first"]
-        lines += [
-            f"Cause: `{start['cause']}` on rank {first['rank']} ({first['host']}), {start['confidence']} confidence.",
-            f"Remedy: {start['remedy']}",
-            "",
-        ]
-    return lines
 
 
 def _times(report: Mapping[str, Any]) -> list[str]:

@@ -132,16 +132,9 @@ CHANGED = {
     "--cuda-graph-tc-compiler": ("0.5.21 to 0.5.23", ""),
 }
 
-#: Which ranks answer HTTP: all, once they are loaded; the others only for their health, and always with 200.
-HTTP_RANKS = "all"
-START_ORDER = "any"
-#: The others wait for rank 0 to say that it ends: it goes first or at the same time, or they must be killed. Rank 0
-#: takes about ten seconds. As first process of a container, a rank ends with 0 also after most failures.
-STOP_ORDER = "head_first"
-#: Whether the engine is alive, and whether it answers (503 until it is warm, then it generates one token). /v1/models
-#: says 200 before that.
-HEALTH_PATH = "/health"
-READY_PATH = "/health_generate"
+# All ranks answer HTTP once they are loaded, those other than 0 only for their health, and always with 200. They wait
+# for rank 0 to say that it ends, which takes it about ten seconds: all are stopped at once. As first process of a
+# container, a rank ends with 0 also after most failures. /v1/models says 200 before rank 0 is warm.
 
 #: It reads an API key from no variable, so that the key comes by a file of its own, which --config reads.
 API_KEY_VARIABLE = ""

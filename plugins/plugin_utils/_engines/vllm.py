@@ -114,14 +114,8 @@ CHANGED = {
     "--enable-mamba-fine-grained-prefix-cache": ("0.31 to 0.33", ""),
 }
 
-#: Which ranks answer HTTP; a headless rank has no port. The order in which ranks start does not matter.
-HTTP_RANKS = "head"
-START_ORDER = "any"
-#: Rank 0 ends the others only by chance, and they never notice that it is gone: all are stopped.
-STOP_ORDER = "any"
-#: Whether the engine is alive, and whether it answers (200). /health stays 200 after another rank has died.
-HEALTH_PATH = "/health"
-READY_PATH = "/health"
+# The order in which ranks start does not matter. Rank 0 ends the others only by chance, and they never notice that it
+# is gone: all are stopped. /health stays 200 after another rank has died, so only a completion is a proof.
 
 #: Variable that carries the API key; read by the engine, so the key never stands in argv.
 API_KEY_VARIABLE = "VLLM_API_KEY"

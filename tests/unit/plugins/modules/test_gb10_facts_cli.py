@@ -72,6 +72,7 @@ def test_an_empty_folder_is_an_answer_with_reasons(tmp_path: Path) -> None:
     assert facts["live"] == [
         "containers",
         "docker",
+        "network.listeners",
         "network.listening_tcp_ports",
         "platform.python",
         "platform.python_executable",

@@ -171,3 +171,16 @@ def test_ports_of_a_running_deployment_are_its_own() -> None:
 )
 def test_who_lacks_the_model(changes: dict[str, Any], lacking: list[str]) -> None:
     assert _checks.lacking_model({"a": WHOLE, "b": {**WHOLE, **changes}}, "a") == lacking
+
+
+def test_ports_of_every_rank() -> None:
+    listeners = [{"port": 8000, "pid": 7, "name": "python3", "container_id": "c0ffee" * 10}]
+    containers = [{"name": "gb10-old-rank0", "id": "c0ffee" * 2}]
+    other = fact(network={"listening_tcp_ports": [8000, 29501], "listeners": listeners}, containers=containers)
+    wanted = {"a": {"endpoint": 8000, "rendezvous": 29501}, "b": {"endpoint": 8000}}
+    (problem,) = _checks.check_ports({"a": fact(), "b": other}, wanted, {})
+    assert "b: TCP port 8000 (endpoint) is in use by python3 (process 7) of container gb10-old-rank0." in str(problem)
+    assert "'sudo docker stop gb10-old-rank0' on b, or choose another port (gb10_server_port)" in str(problem)
+    assert _checks.check_ports({"a": fact(), "b": other}, wanted, {"b": {8000}}) == []
+    (plain,) = _checks.check_ports({"b": {**other, "containers": None}}, {"b": {"endpoint": 8000}}, {})
+    assert "in use by python3 (process 7)." in str(plain) and "sudo ss -ltnp" in str(plain)

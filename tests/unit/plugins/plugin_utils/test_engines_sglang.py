@@ -165,11 +165,6 @@ CONSTANTS: dict[str, type] = {
     "OWNED_FLAGS": frozenset,
     "CONCEPTS": dict,
     "CHANGED": dict,
-    "HTTP_RANKS": str,
-    "START_ORDER": str,
-    "STOP_ORDER": str,
-    "HEALTH_PATH": str,
-    "READY_PATH": str,
     "API_KEY_VARIABLE": str,
     "API_KEY_FILE": str,
     "STEPS": tuple,
@@ -183,7 +178,6 @@ def test_every_engine_is_complete(name: str) -> None:
     for constant, kind in CONSTANTS.items():
         assert isinstance(getattr(engine, constant), kind), constant
     assert bool(engine.API_KEY_VARIABLE) != bool(engine.API_KEY_FILE)
-    assert engine.HTTP_RANKS in ("head", "all") and engine.STOP_ORDER in ("any", "head_first")
     assert engine.STEPS[-1][1] == "ready" and all(len(step) == 3 for step in engine.STEPS)
     assert all(isinstance(pattern, re.Pattern) for pattern in engine.TOLD.values())
     assert all(callable(getattr(engine, function)) for function in ("argv", "env", "ports"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _report
+from ansible_collections.gb10.serving.plugins.plugin_utils import _report, _report_words
 
 GIB = 1 << 30
 SPEC = {
@@ -134,7 +134,7 @@ def test_what_the_engine_did_not_tell_is_left_out() -> None:
 
 @pytest.mark.parametrize(("size", "words"), [(127_000_000_000, "127.00 GB"), (43_100_000, "43.1 MB"), (0, "0.0 MB")])
 def test_gigabytes(size: int, words: str) -> None:
-    assert _report.gigabytes(size) == words
+    assert _report_words.gigabytes(size) == words
 
 
 ENTRY = {
@@ -184,3 +184,23 @@ def test_summary_of_a_run_that_changes_nothing() -> None:
 
 def test_summary_of_a_run_that_got_nowhere() -> None:
     assert _report.summary({"name": "main"}) == []
+
+
+def test_the_engines_that_were_tried() -> None:
+    failed = {"engine": "sglang", "release": "main-1", "stage": "start", "cause": "nccl_init_hang", "seconds": 130.0}
+    served = {"engine": "vllm", "release": "main-2", "stage": "served", "cause": None, "seconds": 60.0}
+    lines = ["sglang failed (nccl_init_hang); vllm is next: it is another."]
+    report = {**FULL, "engines": ["sglang", "vllm"], "attempts": [failed, served], "engine_choice": lines}
+    text = _report.markdown(report)
+    assert "| sglang | `main-1` | start | `nccl_init_hang` | 130.0 s |" in text
+    assert "| vllm | `main-2` | served | - | 60.0 s |" in text and f"- {lines[0]}" in text
+    assert "engines: sglang failed (nccl_init_hang), vllm served" in _report.summary(report)
+    assert "engines: sglang, then vllm" in _report.summary({**report, "attempts": []})
+    assert "## Engines" not in _report.markdown({**report, "engines": ["vllm"]})
+
+
+def test_the_stream_is_part_of_the_proof() -> None:
+    streamed = {"time_to_first_token": 0.21, "prefill_tokens_per_second": 71.4, "decode_tokens_per_second": None}
+    completion = {**FULL["completion"], "streamed": {**streamed, "prompt_tokens": 15, "completion_tokens": 1}}
+    text = _report.markdown({**FULL, "completion": completion})
+    assert "| time to the first token | 0.21 s |" in text and "| answer after it | - |" in text
