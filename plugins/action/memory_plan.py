@@ -11,7 +11,12 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _plan_document, _plan_text, _plan_variables
+from ansible_collections.gb10.serving.plugins.plugin_utils import (
+    _plan_document,
+    _plan_names,
+    _plan_text,
+    _plan_variables,
+)
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory import plan
 from ansible_collections.gb10.serving.plugins.plugin_utils._problems import message
 
@@ -46,12 +51,14 @@ ARGUMENT_SPEC: dict[str, Any] = {
             "mem_fraction_static": {"type": "float"},
             "dtype": {"type": "str", "default": "auto", "choices": ["auto", "bfloat16", "float16", "float32"]},
             "speculative_tokens": {"type": "int", "default": 0},
+            "separate_drafter": {"type": "bool", "default": False},
             "prefix_caching": {"type": "bool", "default": True},
             "enforce_eager": {"type": "bool", "default": False},
             "language_model_only": {"type": "bool", "default": False},
             "vision_sharded": {"type": "bool", "default": True},
             "block_size": {"type": "int"},
             "load_format": {"type": "str", "default": "auto"},
+            "pools": {"type": "dict", "default": {}},
         },
     },
     "variables": {"type": "dict"},
@@ -82,7 +89,7 @@ def document(answer: dict[str, Any], args: dict[str, Any]) -> dict[str, Any]:
     engine, path = args["engine"] or {}, str(args["model"].get("path") or "")
     about = {
         "model": {"name": os.path.basename(path), "path": path},
-        "engine": {"name": engine.get("name") or "vllm", "version": engine.get("version")},
+        "engine": _plan_document.engine_of(engine),
         "nodes": {"count": len(args["nodes"])},
     }
     return _plan_document.document(answer, about)
@@ -102,7 +109,9 @@ class ActionModule(ActionBase):
         problems = wish_problems(wishes)
         if problems:
             return {**result, "failed": True, "changed": False, "msg": " ".join([*problems, "Correct the variables."])}
-        asked, wrong = _plan_variables.wishes(args["variables"] or {}, args["args"])
+        asked, wrong = _plan_variables.wishes(
+            args["variables"] or {}, args["args"], str((args["engine"] or {}).get("name") or "vllm")
+        )
         if wrong:
             return {**result, "failed": True, "changed": False, "msg": message(wrong)}
         if args["variables"] is not None or args["args"]:
@@ -110,7 +119,7 @@ class ActionModule(ActionBase):
         answer = plan(args["nodes"], args["model"], wishes, args["engine"], args["previous"] or None)
         if args["variables"] is not None:
             # The reader of this plan sets variables, not wishes.
-            answer = _plan_variables.named_plan(answer)
+            answer = _plan_names.named_plan(answer)
         result.update(changed=False, plan=answer)
         shown = document(answer, args)
         if args["show"]:

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ansible_collections.gb10.serving.plugins.module_utils._inventory._build import as_allocated, inventory
+from ansible_collections.gb10.serving.plugins.module_utils._inventory._build import inventory, refined
 from ansible_collections.gb10.serving.plugins.module_utils._inventory._quantization import merge_hf_quant_config
+from ansible_collections.gb10.serving.plugins.module_utils._model_complete import lacking, missing_shards
 from ansible_collections.gb10.serving.plugins.module_utils._model_config import essentials, quantization, text_config
 from ansible_collections.gb10.serving.plugins.module_utils._model_directory import Directory, Source, SourceError
 from ansible_collections.gb10.serving.plugins.module_utils._model_tensors import summarise
@@ -61,6 +62,8 @@ def _shards(source: Source, sizes: dict[str, int], problems: list[str]) -> list[
             wanted = [n for n in listed if n in sizes]
         elif index is not None:
             problems.append(f"{INDEX} has no weight_map of tensor names to file names. Fetch this file again.")
+    if weight_map is None:
+        problems.extend(missing_shards(wanted))
     with ThreadPoolExecutor(_THREADS) as pool:
         shards = list(pool.map(lambda n: source.shard(n, sizes[n]), wanted))
     holders: dict[str, str] = {}
@@ -102,7 +105,7 @@ def _digest(source: Source, files: list[tuple[str, int]], shards: list[Shard]) -
         contents.update(zip(small, pool.map(content, small), strict=True))
     total = hashlib.sha256()
     for name, size in files:
-        total.update(f"{name}\0{size}\0{contents.get(name, '')}\n".encode("utf-8", "surrogateescape"))
+        total.update(f"{name}\0{size}\0{contents.get(name, '')}\n".encode("utf-8", "backslashreplace"))
     return "sha256:" + total.hexdigest()
 
 
@@ -118,24 +121,53 @@ def _config(source: Source, names: set[str], problems: list[str]) -> dict[str, A
     if config is not None and QUANTISED_BESIDE in names:
         beside = _read_json(source, QUANTISED_BESIDE, problems)
         if beside is not None:
+            inner = beside.get("quantization")
+            algorithm = inner.get("quant_algo", False) if isinstance(inner, dict) else False
+            if algorithm is False:
+                problems.append(f"{QUANTISED_BESIDE} has no quantization.quant_algo. Fetch this file again.")
+            elif algorithm is not None and (not isinstance(algorithm, str) or not algorithm):
+                problems.append(
+                    f"{QUANTISED_BESIDE} has the quantization.quant_algo {str(algorithm)[:60]!r}; expected a name such "
+                    "as FP8 or NVFP4, or null. Fetch this file again."
+                )
             config = merge_hf_quant_config(config, beside)
     return config
 
 
-def _tensors(config: dict[str, Any] | None, seen: dict[str, tuple[str, int]], broken: bool) -> dict[str, Any]:
+def _tensors(
+    config: dict[str, Any] | None, layers: Any, seen: dict[str, tuple[str, int]], problems: list[str], broken: bool
+) -> dict[str, Any]:
     """Bytes by class: from the headers when all are there, else from config.json where the architecture is known."""
-    layers = text_config(config).get("num_hidden_layers") if config else None
-    result = summarise(seen, layers if isinstance(layers, int) else None)
-    if config is not None and (broken or not seen):
-        by_class, reason = inventory(config)
-        result.update(by_class=by_class, source="config.json" if by_class else None, reason=reason)
-    elif config is not None:
-        result["by_class"] = as_allocated(config, result["by_class"])
+    if config is None:
+        return summarise(seen, None)
+    own = text_config(config).get("num_hidden_layers")
+    result = summarise(seen, own if isinstance(own, int) else None)
+    derived, reason = inventory(config)
+    if seen and not broken:
+        found = lacking(seen, text_config(config), layers, derived)
+        problems.extend(found)
+        broken = bool(found)
+    if broken or not seen:
+        result.update(by_class=derived, source="config.json" if derived else None, reason=reason)
+    else:
+        result["by_class"] = refined(derived, result["by_class"])
     return result
 
 
+def printable(value: Any) -> Any:
+    """With what is no Unicode text, in names of files or in JSON, written as it is in Python: no answer may have it."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, dict):
+        return {printable(key): printable(one) for key, one in value.items()}
+    return [printable(one) for one in value] if isinstance(value, list) else value
+
+
 def inspect(source: str | Source) -> dict[str, Any]:
-    """Everything that model_info returns of a model's content. Never raises for a missing or broken model."""
+    """Everything that model_info returns of a model's content. Never raises for a missing or broken model.
+
+    All text can be written as UTF-8, but for path, which leads to the files.
+    """
     if isinstance(source, str):
         source = Directory(source)
     problems: list[str] = []
@@ -159,7 +191,7 @@ def inspect(source: str | Source) -> dict[str, Any]:
     try:
         files, dangling = source.files()
     except SourceError as exc:
-        problems.append(str(exc))
+        problems.append(printable(str(exc)))
         result["exists"] = isinstance(source, Directory) and source.exists
         return result
     result["exists"] = True
@@ -186,7 +218,8 @@ def inspect(source: str | Source) -> dict[str, Any]:
     seen: dict[str, tuple[str, int]] = {}
     for shard in shards:
         seen.update(shard.tensors)
-    result["tensors"] = _tensors(config, seen, broken=len(problems) > before)
+    broken = len(problems) > before
+    result["tensors"] = _tensors(config, result["config"].get("num_hidden_layers"), seen, problems, broken)
     if not seen and not any(".safetensors" in p for p in problems):
         problems.append(
             f"{source.path} has no safetensors weights. Download the model; other formats (*.bin, *.gguf) are not "
@@ -201,4 +234,4 @@ def inspect(source: str | Source) -> dict[str, Any]:
     result["complete"] = not problems
     if len(problems) > MAX_PROBLEMS:
         problems[MAX_PROBLEMS:] = [f"And {len(problems) - MAX_PROBLEMS} more problems of the same kinds."]
-    return result
+    return {**printable(result), "path": source.path}

@@ -17,7 +17,7 @@ description:
   - Adds up, for each rank, the weights after sharding, the KV cache and the linear-attention state as the engine lays
     them out, activations, CUDA graphs, communication buffers and a reserve for the operating system.
   - Counts from the available memory of the node that has least. Without measured memory it takes a prior and says so.
-  - Fails when the model does not fit, with the reasons and with what would help, the smallest change first.
+  - Fails when the model does not fit, with the reasons and with what would help, what fits first.
   - Equal options give an equal plan.
 extends_documentation_fragment:
   - gb10.serving.attributes
@@ -44,8 +44,7 @@ options:
   model:
     description:
       - What M(gb10.serving.model_info) returned as RV(gb10.serving.model_info#module:model).
-      - A model of which only C(config.json) is there is planned too, if its family is known and its weights have
-        16 bits or are quantised to FP8.
+      - A model of which only C(config.json) is there is planned too, if its family is known.
     type: dict
     required: true
   wishes:
@@ -76,8 +75,7 @@ options:
         choices: [auto, bfloat16, float16, fp8, fp8_e4m3, fp8_e5m2]
         default: auto
       kv_cache_bytes:
-        description:
-          - Fixes the KV cache of each rank. Without it the cache gets all that is left, rounded down to 256 MiB.
+        description: Fixes the KV cache of each rank. All that is left without it, rounded down to 256 MiB.
         type: int
       reserve_bytes:
         description: Memory that stays with the operating system. 8 GiB without it.
@@ -123,6 +121,8 @@ options:
         description: Loader of the weights. Some stage shards in pinned memory and keep it, V(fastsafetensors) for one.
         type: str
         default: auto
+      separate_drafter: {description: Whether drafts come from another model or from none., type: bool, default: false}
+      pools: {description: How SGLang is told to divide its pool., type: dict, default: {}}
   variables:
     description:
       - Variables of the role C(gb10.serving.gb10_plan) by their names, C(gb10_plan_tp) for instance. Text is taken for
@@ -179,7 +179,7 @@ plan:
       type: list
       elements: str
     remedies:
-      description: What would help, the smallest change first.
+      description: What would help, what fits first, then the smallest change.
       type: list
       elements: str
     changes:

@@ -106,7 +106,7 @@ document:
       returned: always
       sample: []
     remedies:
-      description: What would help, as sentences, the smallest change first.
+      description: What would help, as sentences, what fits first, then the smallest change.
       type: list
       elements: str
       returned: always
@@ -197,8 +197,8 @@ document:
       sample: []
     changes:
       description:
-        - What would help, the smallest change first, each with C(change), C(effect_bytes), the C(verdict) that it leads
-          to and its C(settings).
+        - What would help, what fits first, then the smallest change, each with C(change), C(effect_bytes), the
+          C(verdict) that it leads to and its C(settings).
       type: list
       elements: dict
       returned: always

@@ -41,7 +41,7 @@ def check(args: Sequence[Any], found: Mapping[str, Any]) -> Verdict:
     engine = get(found["name"])
     texts = [str(arg) for arg in args]
     if not found.get("flags"):
-        verdict = Verdict(_owned_by_name(texts, engine))
+        verdict = Verdict(owned_by_name(texts, engine))
         if texts:
             reason = found.get("flags_reason") or "nobody asked for them"
             verdict.warnings.append(
@@ -129,8 +129,9 @@ def _owned(name: str, variable: str) -> Problem:
     )
 
 
-def _owned_by_name(texts: Sequence[str], engine: ModuleType) -> list[Problem]:
-    """The same, when only the names of owned flags are known."""
+def owned_by_name(texts: Sequence[str], engine: ModuleType, instead: Mapping[str, str] | None = None) -> list[Problem]:
+    """The same, when only the names of owned flags are known. ``instead``: variables for flags without one."""
+    variables = {**engine.OWNED, **{name: to for name, to in (instead or {}).items() if name in engine.OWNED}}
     problems = []
     for text in texts:
         name = text.partition("=")[0]
@@ -138,7 +139,7 @@ def _owned_by_name(texts: Sequence[str], engine: ModuleType) -> list[Problem]:
             name = name.replace("_", "-")
         near = [flag for flag in engine.OWNED if flag == name or (len(name) > 3 and flag.startswith(name))]
         if near:
-            problems.append(_owned(name, engine.OWNED.get(name, engine.OWNED[near[0]])))
+            problems.append(_owned(name, variables.get(name, variables[near[0]])))
     return problems
 
 

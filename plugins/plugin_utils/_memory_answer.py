@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import SHARE_STEPS, Fit
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_kv_sglang import STATE_RATIO
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import GIB, MIB, Engine, Model, Term, Wishes
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import Node
 
@@ -43,12 +42,16 @@ def _cache_terms(found: Fit, node: Node) -> list[Term]:
     }[found.mode]
     if found.pin is not None:
         how = "as set (gb10_plan_kv_cache_gib)"
+        if found.picked:
+            how = "one request of the context length; less is left by the usual figure"
     words = "state: linear groups' share of the pool, full of requests of the context length"
     if found.layout.is_sglang:
-        ratio, slot = f"{STATE_RATIO} / {1 + STATE_RATIO} of the pool", found.layout.cells.state / MIB
-        words = (
-            f"state: {ratio} (mamba_full_memory_ratio), slots of {slot:.1f} MiB, {found.layout.cells.slots} a request"
-        )
+        cells = found.layout.cells
+        how_many = f"{cells.ratio:g} / {1 + cells.ratio:g} of the pool (mamba_full_memory_ratio)"
+        if cells.fixed_slots:
+            how_many = f"{cells.fixed_slots} slots, as asked for"
+        drafts = f" and {cells.drafts} for its drafts" if cells.drafts else ""
+        words = f"state: {how_many}, slots of {cells.state / MIB:.1f} MiB, {cells.slots} a request{drafts}"
     return [
         Term("kv", found.pool - state, f"kv: {how}, less state", error, node.source),
         Term("state", state, words, 0, "config.json"),
@@ -117,9 +120,18 @@ def expected_log(found: Fit, engine: Engine) -> list[dict[str, Any]]:
     return [{"line": line, "tokens": n, "concurrency": times} for line, n, times in lines]
 
 
-def _kv_dtype(model: Model, wishes: Wishes) -> str:
+def _packs(part: dict[str, Any], engine: Engine, size: int) -> bool:
+    """Whether a layer's latents are kept in the sparse kernels' own rows of fp8, scales and 16-bit positions."""
+    if part.get("kind") in ("window_mla", "compressed"):
+        return True
+    return bool(part.get("kind") == "mla" and part.get("sparse") and (engine.name == "vllm" or size == 1))
+
+
+def _kv_dtype(model: Model, wishes: Wishes, engine: Engine) -> str:
     """What a cache is kept in; auto is what the checkpoint asks for, else the type of the activations."""
     size = model.kv_dtype_bytes(wishes.kv_cache_dtype)
+    if any(_packs(part, engine, size) for part in model.config.get("cache") or ()):
+        return "fp8_ds_mla"
     sixteen = "fp16" if model.config.get("dtype") == "float16" else "bf16"
     return {1: "fp8", 2: sixteen}.get(size, "fp32")
 
@@ -140,14 +152,19 @@ def settings(found: Fit, wishes: Wishes) -> dict[str, Any]:
     }
 
 
-def blank(tp: int, context: int, why: list[str], what: list[str], inputs: str) -> dict[str, Any]:
+def stated(text: str) -> dict[str, Any]:
+    """Advice that no plan can try out."""
+    return {"change": text, "effect_bytes": None, "verdict": None, "settings": {}}
+
+
+def blank(tp: int, context: int, why: list[str], what: list[dict[str, Any]], inputs: str) -> dict[str, Any]:
     """A refusal before any sum could be made: the same keys, all zero."""
     nothing = ("bytes_per_token_per_rank", "bytes_per_request_per_rank", "tokens")
     return {
         "verdict": "refused",
         "reasons": why,
-        "remedies": what,
-        "changes": [{"change": text, "effect_bytes": None, "verdict": None, "settings": {}} for text in what],
+        "remedies": [change["change"] for change in what],
+        "changes": what,
         "levers": [],
         "notes": [],
         "candidates": [],
@@ -171,7 +188,13 @@ def blank(tp: int, context: int, why: list[str], what: list[str], inputs: str) -
         "terms": [],
         "load_peak": None,
         "settings": {},
-        "kv": {**dict.fromkeys(nothing, 0), "max_concurrency": 0.0, "dtype": None, "fixed": False},
+        "kv": {
+            **dict.fromkeys(nothing, 0),
+            "max_concurrency": 0.0,
+            "requests_at_once": 0.0,
+            "dtype": None,
+            "fixed": False,
+        },
         "expected_log": [],
         "basis": "none",
         "weights_source": "nothing",
@@ -212,7 +235,8 @@ def answer(found: Fit, model: Model, wishes: Wishes) -> dict[str, Any]:
             "bytes_per_request_per_rank": request,
             "tokens": tokens,
             "max_concurrency": round(concurrency, 2),
-            "dtype": _kv_dtype(model, wishes),
+            "requests_at_once": round(min(concurrency, found.wishes.seqs), 2),
+            "dtype": _kv_dtype(model, wishes, found.engine),
             "fixed": wishes.kv_cache_bytes is not None,
         },
         "expected_log": expected_log(found, found.engine),

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -22,13 +23,16 @@ from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import (
     fit,
     gib,
 )
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_larger import larger
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import GIB, MIB, Engine, Model, Wishes
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_kv_sglang import POOLS
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_larger import fewer_bits, larger
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import GIB, Engine, Model, Wishes
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import Node
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_verdict import RANK, judge
 
 FEWEST_TOKENS, FEWEST_SEQS = 2048, 16
 TRIED_SHARES = 8
+UNEVEN = 0.1  # of the ratio of states to cells
+LEAST_WINDOWS = 0.1  # the least that SGLang itself sets for an architecture
 
 
 def _request(found: Fit) -> int:
@@ -38,6 +42,28 @@ def _request(found: Fit) -> int:
 
 def _argument(add: str = "", remove: str = "") -> dict[str, Any]:
     return {"gb10_server_args": {"add": [add] if add else [], "remove": [remove] if remove else []}}
+
+
+def _divisions(case: Case) -> Iterator[tuple[str, Wishes, dict[str, Any], Shape | None]]:
+    """How SGLang divides its pool, for requests of this length."""
+    cells, w, length = case.now.layout.cells, case.wishes, case.now.context
+    if case.engine.name != "sglang":
+        return
+    wanted: list[tuple[str, float, str]] = []
+    if cells.state and cells.cell > 1 and not cells.fixed_slots:
+        ratio = math.ceil(100 * (cells.slots + cells.drafts) * cells.state / (length * cells.cell)) / 100
+        if abs(ratio / cells.ratio - 1) > UNEVEN:
+            wanted.append(("state_ratio", ratio, "as many state slots as there is room for requests of this length"))
+    if cells.window and cells.full:
+        share = (min(length, cells.window_size) + w.batched_tokens) / length
+        ratio = max(LEAST_WINDOWS, math.ceil(20 * share) / 20)
+        if ratio < cells.window_ratio:
+            wanted.append(("window_ratio", ratio, "less for windows that requests of this length do not fill"))
+    for key, ratio, what in wanted:
+        flag, given = POOLS[key], key in w.pools
+        setting = {"gb10_server_args": {"add": [f"{flag}={ratio:g}"], "remove": [flag] if given else []}}
+        words = f"Set {flag}={ratio:g} in gb10_server_args: {what}."
+        yield words, replace(w, pools={**w.pools, key: ratio}), setting, None
 
 
 def server_settings(case: Case) -> Iterator[tuple[str, Wishes, dict[str, Any], Shape | None]]:
@@ -50,6 +76,7 @@ def server_settings(case: Case) -> Iterator[tuple[str, Wishes, dict[str, Any], S
             {"gb10_plan_max_num_batched_tokens": FEWEST_TOKENS},
             None,
         )
+    yield from _divisions(case)
     if case.model.kv_dtype_bytes(w.kv_cache_dtype) > 1:
         eight = replace(w, kv_cache_dtype="fp8")
         yield (
@@ -63,21 +90,27 @@ def server_settings(case: Case) -> Iterator[tuple[str, Wishes, dict[str, Any], S
         )
     if w.load_format in ("fastsafetensors", "instanttensor"):
         yield (
-            f"Load with the standard loader instead of {w.load_format}: it pins no memory, and loads more slowly.",
+            (
+                f"Load with the standard loader, without --load-format {w.load_format} in gb10_server_args: it pins no "
+                "memory, and loads more slowly."
+            ),
             replace(w, load_format="auto"),
             _argument(remove="--load-format"),
             None,
         )
     if w.speculative_tokens:
         yield (
-            "Turn speculative decoding off: its layers, states and graphs go; single requests get slower.",
+            (
+                "Turn speculative decoding off (no --speculative-... in gb10_server_args, gb10_plan_speculative_tokens "
+                "0): its layers, states and graphs go; single requests get slower."
+            ),
             replace(w, speculative_tokens=0),
             _argument(remove="--speculative-algorithm" if sglang else "--speculative-config"),
             None,
         )
     if case.model.config.get("vision") and not w.language_model_only and not sglang:
         yield (
-            "Serve the language model only: no images.",
+            "Serve the language model only (--language-model-only in gb10_server_args): no images.",
             replace(w, language_model_only=True),
             _argument(add="--language-model-only"),
             None,
@@ -91,12 +124,13 @@ def server_settings(case: Case) -> Iterator[tuple[str, Wishes, dict[str, Any], S
         )
     if not w.enforce_eager:
         flag = "--disable-cuda-graph" if sglang else "--enforce-eager"
-        yield ("Run without CUDA graphs: slower decoding.", replace(w, enforce_eager=True), _argument(add=flag), None)
+        words = f"Run without CUDA graphs ({flag} in gb10_server_args): slower decoding."
+        yield words, replace(w, enforce_eager=True), _argument(add=flag), None
     shape = case.now.shape
     possible = EXPERT_PARALLEL and case.model.is_moe and shape.tp > 1 and not shape.ep
-    if possible and not engine_problems(case.model, shape.tp, True, case.engine):
+    if possible and not engine_problems(case.model, shape.tp, True, case.engine, case.wishes):
         yield (
-            "Give each rank whole experts (expert parallel).",
+            "Give each rank whole experts (gb10_plan_ep, expert parallel).",
             replace(w, expert_parallel=True),
             {"gb10_plan_ep": True},
             replace(shape, ep=True),
@@ -122,8 +156,8 @@ def _share_for(case: Case, key: str, free: Fit, verdict: str) -> float | None:
 def _shares(case: Case) -> Iterator[Change]:
     """What was set by hand and stands in the way."""
     now, w = case.now, case.wishes
-    key = {"total": "gpu_memory_utilization", "free": "mem_fraction_static"}.get(now.mode)
-    if key:
+    keys = {"gpu_memory_utilization": w.gpu_memory_utilization, "mem_fraction_static": w.mem_fraction_static}
+    for key in (name for name, share in keys.items() if share is not None):
         open_share = replace(w, gpu_memory_utilization=None, mem_fraction_static=None)
         free = fit(case.model, case.nodes, open_share, case.engine, now.shape, now.context)
         verdict = judge(free)[0]
@@ -134,22 +168,22 @@ def _shares(case: Case) -> Iterator[Change]:
             text = f"Leave gb10_plan_{key} out{other}: the cache then takes what the reserve leaves."
             effect = gained if gained > 0 else free.slack - now.slack
             yield Change(text, effect, verdict, {f"gb10_plan_{key}": 0})
+
+
+def _pins(case: Case) -> Iterator[Change]:
+    """A cache of a fixed size that is too small for one request, or too large for the node."""
+    now, w = case.now, case.wishes
     if now.pin is None:
         return
-    open_end = replace(w, kv_cache_bytes=None)
-    free = case.attempt(open_end)
+    raised, lowered = math.ceil(now.needed / GIB * 1000) / 1000, math.floor(now.budget / GIB * 100) / 100
+    size, word = (raised, "Raise") if now.pin < now.needed else (lowered, "Lower")
+    if size > 0:
+        verdict = judge(case.attempt(replace(w, kv_cache_bytes=int(size * GIB))))[0]
+        if RANK[verdict] < RANK[case.verdict]:
+            text = f"{word} gb10_plan_kv_cache_gib to {'at most ' if word == 'Lower' else ''}{size:g}."
+            yield Change(text, abs(int(size * GIB) - now.pin), verdict, {"gb10_plan_kv_cache_gib": size})
+    free = case.attempt(replace(w, kv_cache_bytes=None))
     verdict = judge(free)[0]
-    if now.pin < now.needed:
-        size = -(-now.needed // MIB) * MIB
-        enough = case.attempt(replace(w, kv_cache_bytes=size))
-        settings = {"gb10_plan_kv_cache_gib": round(size / GIB, 3)}
-        text = f"Raise gb10_plan_kv_cache_gib to {size / GIB:.3f} ({size // MIB} MiB)."
-        yield Change(text, size - now.pin, judge(enough)[0], settings)
-    elif now.pin > now.budget and now.budget > 0 and now.mode == "plan":
-        text = f"Lower gb10_plan_kv_cache_gib to at most {now.budget / GIB:.1f} ({now.budget // MIB} MiB)."
-        settings = {"gb10_plan_kv_cache_gib": now.budget // MIB / 1024}
-        fitted = case.attempt(replace(w, kv_cache_bytes=now.budget // MIB * MIB))
-        yield Change(text, now.pin - now.budget, judge(fitted)[0], settings)
     if RANK[verdict] < RANK[case.verdict]:
         text = "Leave gb10_plan_kv_cache_gib out: the plan then gives the cache all that is left."
         gained = max(free.slack - now.slack, free.pool - now.pin)
@@ -171,19 +205,26 @@ def _context(case: Case) -> Iterator[Change]:
             yield Change(text, now.needed - shorter.needed, verdict, {"gb10_plan_context_length": length})
 
 
+def _said(sets: dict[str, Any]) -> str:
+    """Settings by the names under which they are set."""
+    words = [f"{name} {value}" for name, value in sets.items() if name != "gb10_server_args"]
+    arguments = sets.get("gb10_server_args") or {}
+    words += [f"{flag} in gb10_server_args" for flag in arguments.get("add", ())]
+    words += [f"no {flag} in gb10_server_args" for flag in arguments.get("remove", ())]
+    return ", ".join(words)
+
+
 def _together(case: Case, singles: list[tuple[str, Wishes, dict[str, Any], Shape | None]]) -> Iterator[Change]:
     """Settings one after the other until it fits; then with a shorter context."""
     wishes, words, shape = case.wishes, [], case.now.shape
     settings: dict[str, Any] = {}
-    for _text, changed, sets, other in singles:
+    for _words, changed, sets, other in singles:
         if other is not None:
             continue
         fields = {f: getattr(changed, f) for f in changed.__dataclass_fields__}
         moved = {f: value for f, value in fields.items() if value != getattr(case.wishes, f)}
         wishes = replace(wishes, **moved)
-        words.append(
-            ", ".join(f"{key} {value}" for key, value in moved.items() if key != "max_num_seqs" or "seqs" in _text)
-        )
+        words.append(_said(sets))
         arguments = {**settings.get("gb10_server_args", {})}
         for part, values in sets.get("gb10_server_args", {}).items():
             arguments[part] = [*arguments.get(part, []), *values]
@@ -208,16 +249,20 @@ def _together(case: Case, singles: list[tuple[str, Wishes, dict[str, Any], Shape
 def changes(
     model: Model, nodes: tuple[Node, ...], wishes: Wishes, engine: Engine, now: Fit, verdict: str
 ) -> list[Change]:
-    """Ranked: what suffices alone, what suffices together, then nodes, then another checkpoint."""
+    """Ranked by verdict; of one verdict what suffices alone, then together, another checkpoint, and more nodes."""
     limit = wishes.context_length or model.config.get("max_position_embeddings") or now.context
     case = Case(model, nodes, wishes, engine, now, verdict, wishes.context_length is None, limit)
     singles = list(server_settings(case))
     tried = [case.change(words, changed, settings, shape) for words, changed, settings, shape in singles]
+    by_hand = [*_shares(case), *_pins(case)]
     result = [
-        *_shares(case),
+        *by_hand,
         *(c for c in tried if (c.effect_bytes or 0) > 0 and RANK[c.verdict or "refused"] < RANK[verdict]),
         *_context(case),
     ]
     if not result:
         result += _together(case, singles)
-    return [*result, *larger(case)]
+    if not any(change.verdict == "fits" for change in by_hand):  # else it is not the model that is too large
+        result += fewer_bits(case)
+    result += larger(case)
+    return sorted(result, key=lambda change: RANK.get(change.verdict or "", len(RANK)))

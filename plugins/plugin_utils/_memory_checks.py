@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import VARIABLES, Engine, Model, Wishes
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_kv_sglang import POOLS
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import GIB, VARIABLES, Engine, Model, Wishes
 
 _LEAST = {
     "tensor_parallel": 1,
@@ -34,14 +35,26 @@ def variable(wish: str) -> str:
     return VARIABLES.get(wish, f"the server's argument for {wish}")
 
 
+def _shown(key: str, value: Any) -> str:
+    """A value in the unit of its variable."""
+    gib = variable(key).endswith("_gib") and isinstance(value, int) and not isinstance(value, bool)
+    return f"{value / GIB:g} ({value} bytes)" if gib else repr(value)
+
+
+def _range(key: str, least: int) -> str:
+    if variable(key).endswith("_gib"):
+        return f"GiB, from {least and 1 / 1024:.2g} to {_MOST // GIB}"
+    return f"a whole number from {least} to {_MOST}"
+
+
 def wish_problems(wishes: Wishes, engine: Engine) -> list[str]:
     found: list[str] = []
     for key, least in _LEAST.items():
         value = getattr(wishes, key)
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < _MOST:
-            found.append(f"{variable(key)} is {value!r}; expected a whole number from {least} on.")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
+            found.append(f"{variable(key)} is {_shown(key, value)}; expected {_range(key, least)}.")
     for key in _SHARES:
         value = getattr(wishes, key)
         number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
@@ -53,11 +66,18 @@ def wish_problems(wishes: Wishes, engine: Engine) -> list[str]:
         found.append(f"{variable('dtype')} is {wishes.dtype!r}; expected one of {', '.join(_DTYPES)}.")
     if engine.name not in ("vllm", "sglang"):
         found.append(f"gb10_server_engine is {engine.name!r}; expected vllm or sglang.")
+    if not isinstance(wishes.pools, dict) or set(wishes.pools) - set(POOLS):
+        found.append(f"pools is {wishes.pools!r}; expected a mapping with some of {', '.join(POOLS)}.")
     if found:
         return found
     if engine.name == "sglang" and wishes.gpu_memory_utilization is not None:
         found.append(
             "gb10_plan_gpu_memory_utilization is set, which SGLang does not know. Set gb10_plan_mem_fraction_static."
+        )
+    if engine.name == "sglang" and wishes.mem_fraction_static is not None and wishes.kv_cache_bytes is not None:
+        found.append(
+            "gb10_plan_mem_fraction_static and gb10_plan_kv_cache_gib are both set; expected one of them: SGLang is "
+            "told a share alone. Leave one of them out."
         )
     if engine.name == "vllm" and wishes.mem_fraction_static is not None:
         found.append(
@@ -105,6 +125,8 @@ def model_problems(model: Model, context: int | None, limit: int | None) -> list
     if not found and limit and context and context > limit:
         found.append(
             f"User-specified max_model_len ({context}) is greater than the derived max_model_len "
-            f"(max_position_embeddings={limit}). Set gb10_plan_context_length to at most {limit}."
+            f"(max_position_embeddings={limit}). Set gb10_plan_context_length to at most {limit}. A longer one needs "
+            "rope scaling (YaRN) and a larger max_position_embeddings in config.json, which is what a plan reads; vLLM "
+            "takes both by --hf-overrides, and checks nothing with VLLM_ALLOW_LONG_MAX_MODEL_LEN=1."
         )
     return found

@@ -19,7 +19,15 @@ from functools import cached_property
 from typing import Any
 
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_kv import Layout, layout
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import GIB, MIB, Engine, Model, Term, Wishes
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import (
+    GIB,
+    MIB,
+    UNASKED,
+    Engine,
+    Model,
+    Term,
+    Wishes,
+)
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import Node
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_overhead import load_peak, overhead_terms
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_weights import tp_problems, weight_terms
@@ -52,9 +60,9 @@ PIPELINES = accepts(weight_terms, "pp")
 EXPERT_PARALLEL = accepts(weight_terms, "ep")
 
 
-def engine_problems(model: Model, tp: int, ep: bool, engine: Engine) -> list[str]:
+def engine_problems(model: Model, tp: int, ep: bool, engine: Engine, wishes: Wishes = UNASKED) -> list[str]:
     """Why the engine would refuse this size, in its own words."""
-    found: list[str] = _call(tp_problems, model, tp, engine, ep=tp if ep else 1)
+    found: list[str] = _call(tp_problems, model, tp, engine, ep=tp if ep else 1, wishes=wishes)
     return found
 
 
@@ -92,6 +100,7 @@ class Fit:
     layout: Layout
     wishes: Wishes
     engine: Engine
+    picked: bool = False  # the bytes of the cache were fixed by the plan: nobody asked for them
 
     @property
     def tp(self) -> int:
@@ -101,7 +110,8 @@ class Fit:
     def mode(self) -> str:
         if self.engine.name == "sglang":
             return "free" if self.wishes.mem_fraction_static is not None else "plan"
-        return "total" if self.wishes.gpu_memory_utilization is not None else "plan"
+        # A fixed cache is what vLLM takes, whatever the share: that is then no more than the check at the start.
+        return "total" if self.wishes.gpu_memory_utilization is not None and self.pin is None else "plan"
 
     @property
     def pin(self) -> int | None:
@@ -124,11 +134,15 @@ class Fit:
             return sum(term.bytes for term in self.overhead if term.name in ON_TOP)
         return 0
 
+    def checked(self, node: Node) -> int:
+        """What has to be free at the start, or vLLM stops; 0 where nothing is checked."""
+        return math.ceil(node.total * (self.wishes.gpu_memory_utilization or 0)) if self.engine.name == "vllm" else 0
+
     def requested(self, node: Node, available: int | None = None) -> int:
         """What the engine asks of a node for itself."""
         have = node.available if available is None else available
         if self.mode == "total":
-            return math.ceil(node.total * (self.wishes.gpu_memory_utilization or 0))
+            return self.checked(node)
         if self.mode == "free":
             return int(have * (self.wishes.mem_fraction_static or 0))
         return have - node.reserve
@@ -174,11 +188,7 @@ class Fit:
     @property
     def slack(self) -> int:
         """What stays beside one request of the wished length; negative when it does not fit."""
-        if self.pin is not None and self.mode == "plan":
-            return min(self.budget - self.pin, self.budget - self.needed)
-        if self.pin is not None:  # the share is then no more than the check at the start
-            return self.pin - self.needed
-        return self.budget - self.needed
+        return self.budget - max(self.pin or 0, self.needed)
 
     @property
     def ok(self) -> bool:
@@ -194,7 +204,7 @@ class Fit:
     def left(self, node: Node, available: int | None = None) -> int:
         """Beside the engine, of what is available."""
         have = node.available if available is None else available
-        if self.mode == "plan" or self.pin is not None:
+        if self.mode == "plan":
             return have - self.weights_bytes - self.overhead_bytes - self.pool
         return have - self.requested(node, have) - self.outside_bytes
 

@@ -10,12 +10,19 @@ splits its pool into cells and state slots (_memory_kv_sglang).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_kv_groups import Group, group_layers, stages
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_kv_groups import (
+    Group,
+    group_layers,
+    padded_tuples,
+    slots,
+    stages,
+)
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_kv_sglang import Cells, cells
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_kv_specs import (
     STATES,
@@ -46,6 +53,7 @@ class Layout:
     cells: Cells
     approximate: str = ""  # what is only roughly known, if anything
     uncertainty: float = 0.0  # as a share of the bytes
+    by_bytes: bool = False  # an older version's count of a request's blocks
     measured_token: int = 0  # bytes of one token where measurements say more than the arithmetic
 
     @property
@@ -71,7 +79,11 @@ class Layout:
         return self.engine.name == "sglang"
 
     def blocks_per_request(self, length: int) -> int:
-        return sum(group.blocks_of(length, self.in_flight_tokens) for group in self.members)
+        blocks = [group.blocks_of(length, self.in_flight_tokens) for group in self.members]
+        if self.by_bytes:
+            first = self.members[0].page()
+            return math.ceil(sum(n * group.page() for n, group in zip(blocks, self.members, strict=True)) / first)
+        return sum(blocks)
 
     def request_bytes(self, length: int) -> int:
         """What one request of this length takes from the pool of each rank."""
@@ -81,7 +93,9 @@ class Layout:
 
     def needed(self, length: int) -> int:
         """The smallest pool that serves one request: vLLM holds one block back."""
-        return self.request_bytes(length) + (0 if self.is_sglang else self.bytes_per_block)
+        if self.is_sglang:
+            return self.cells.needed(length)
+        return self.request_bytes(length) + self.bytes_per_block
 
     def blocks(self, pool: int, stage_pools: tuple[int, ...] = ()) -> int:
         """Blocks of a pool; with one pool for each pipeline stage, those of the poorest."""
@@ -144,7 +158,13 @@ def layout(model: Model, tp: int, wishes: Wishes, engine: Engine) -> Layout:
     pooled = "ring" in kinds and "kda" in kinds
     known = bool(engine.version) and engine.name == "vllm" and engine.since(0, 32)
     rough = _COMPRESSED if "window_mla" in kinds and not known else _POOLED if pooled else ("", 0.0)
-    groups = group_layers(specs, packed=bool(_PACKED & kinds.keys()) and not engine.cpu)
+    rule = engine.layer_tuples if "window_mla" in kinds and engine.name == "vllm" and not engine.cpu else ""
+    if rule:
+        groups = padded_tuples([member for member in specs if member[1].kind != "ring"])
+        of_blocks = tuple(slots(groups, stage, rule) for stage in of_stages)
+    else:
+        groups = group_layers(specs, packed=bool(_PACKED & kinds.keys()) and not engine.cpu)
+        of_blocks = tuple(max(group.page(stage) for group in groups) for stage in of_stages)
 
     own_rows = wishes.kv_cache_dtype.startswith("fp8") and (model.quantization or {}).get("method") != "exl3"
     measured = _POOLED_TOKEN if pooled and engine.name == "vllm" and not own_rows else 0
@@ -158,11 +178,12 @@ def layout(model: Model, tp: int, wishes: Wishes, engine: Engine) -> Layout:
         kinds=dict(kinds),
         block_tokens=block,
         members=tuple(groups),
-        stage_block_bytes=tuple(max(group.page(stage) for group in groups) for stage in of_stages),
+        stage_block_bytes=of_blocks,
         kv_bytes_per_token=max(measured, most(sizes.token, [p for p in parts if p["kind"] != "window_mla"])),
         state_bytes_per_seq=most(sizes.state, [part for part in parts if part["kind"] in STATES]),
         in_flight_tokens=in_flight_tokens(wishes, engine, pipeline),
         cells=cells(sizes, parts, of_stages),
+        by_bytes=bool(rule) and engine.requests_by_bytes,
         approximate=rough[0],
         uncertainty=rough[1],
         measured_token=measured,

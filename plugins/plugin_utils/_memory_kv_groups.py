@@ -141,6 +141,33 @@ def _packed(members: Sequence[Member]) -> list[Group]:
     return result
 
 
+def padded_tuples(members: Sequence[Member]) -> list[Group]:
+    """DeepSeek-V4 before 0.29: the full layers are one group, of whose page sizes the windowed layers take the next."""
+    full = [member for member in members if member[1].kind == "full"]
+    sizes = {spec.page for _at, spec in full}
+    windowed = _buckets([member for member in members if member[1].kind != "full"], "family")
+    counts = [_Bucket(bucket).repeats for bucket in (full, *windowed)]
+    repeats, result = _least_padding(counts, counts[0]), [Group(tuple(full))]
+    for bucket in windowed:
+        wider = [(at, replace(s, page=min((w for w in sizes if w >= s.page), default=s.page))) for at, s in bucket]
+        pattern = list(zip(*_Bucket(wider).pages.values(), strict=False))
+        groups = math.ceil(len(pattern) / repeats)
+        result += [Group(tuple(m for repeat in pattern[n::groups] for m in repeat)) for n in range(groups)]
+    return result
+
+
+def slots(groups: Sequence[Group], layers: range, rule: str) -> int:
+    """Bytes of a block that has, of each page size, as many places as the group with most layers of that size."""
+    places: dict[int, int] = {}
+    for group in groups:
+        pages = [spec.page for at, spec in group.members if at in layers]
+        for page in set(pages):
+            places[page] = max(places.get(page, 0), pages.count(page))
+    if rule == "tuples":
+        return sum(places) * max(places.values(), default=0)
+    return sum(page * count for page, count in places.items())
+
+
 def stages(layers: int, drafts: int, pipeline: int) -> list[range]:
     """The layers of each pipeline stage: even, what is over to the stages before the last; drafts with the last."""
     sizes = [layers // pipeline] * pipeline

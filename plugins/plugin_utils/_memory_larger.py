@@ -28,7 +28,7 @@ def _layout_on(case: Case, size: int) -> Fit | None:
     return taken.found if taken and taken.found and taken.shape.ranks == size else None
 
 
-def _larger(case: Case) -> Iterator[Change]:
+def larger(case: Case) -> Iterator[Change]:
     """One node more, two, and so on, until it fits."""
     now, reached = case.now, RANK[case.verdict]
     for size in SIZES:
@@ -52,7 +52,8 @@ def _larger(case: Case) -> Iterator[Change]:
             return
 
 
-def _quantised(case: Case) -> Change | None:
+def fewer_bits(case: Case) -> Iterator[Change]:
+    """The same nodes, with another checkpoint."""
     now, model = case.now, case.model
     experts = {name: size for name, size in model.by_class.items() if name in ("experts", "mlp")}
     each = 1 if model.quantization else model.dtype_bytes
@@ -72,9 +73,10 @@ def _quantised(case: Case) -> Change | None:
                 f"matrices in 4 bits about {gib(found.weights_bytes)} of weights are on each rank instead of "
                 f"{gib(now.weights_bytes)}."
             )
-            return Change(text, found.slack - now.slack, verdict, settings)
-    if case.verdict != "refused":
-        return None
+            yield Change(text, found.slack - now.slack, verdict, settings)
+            return
+    if case.verdict != "refused" or room >= now.weights_bytes:
+        return
     if room > 0:
         text = (
             f"Use a smaller model or a stronger quantisation (gb10_model_id): at {on} and this context at most "
@@ -82,11 +84,4 @@ def _quantised(case: Case) -> Change | None:
         )
     else:
         text = "Use a smaller model or a stronger quantisation (gb10_model_id), together with a shorter context."
-    return Change(text, None, None, settings)
-
-
-def larger(case: Case) -> Iterator[Change]:
-    """More nodes, then fewer bits."""
-    yield from _larger(case)
-    if (smaller := _quantised(case)) is not None:
-        yield smaller
+    yield Change(text, None, None, settings)

@@ -74,6 +74,9 @@ class Engine:
         version = tuple(int(n) for n in numbers.group(1).split(".")) if numbers else ()
         if version[:2] == (0, 1) or version[:1] > (1000,):  # a build without a tag, or a date: no release
             version = ()
+        if version and any(version) and re.search(r"\d(rc\d+|\.dev\d+)", text):  # later than the release before it
+            last = max(n for n, part in enumerate(version) if part)
+            version = (*version[:last], version[last] - 1, 999)
         return cls(str(engine.get("name") or "vllm"), version, engine.get("device") == "cpu" or "+cpu" in text)
 
     def since(self, *version: int) -> bool:
@@ -88,12 +91,24 @@ class Engine:
     @property
     def in_flight_batches(self) -> int:
         """Batches that are scheduled at once: asynchronous scheduling keeps two."""
-        return 2 if self.since(0, 25) else 1
+        return 2 if self.since(0, 25, 1, 1) else 1  # 0.25.1 had one, 0.26.0 has two
 
     @property
     def report_by_concurrency(self) -> bool:
         """'KV cache size: N tokens' is concurrency x max_model_len; before, it was blocks of one group x block."""
-        return self.since(0, 21)
+        return self.since(0, 20, 1)
+
+    @property
+    def layer_tuples(self) -> str:
+        """How DeepSeek-V4's pages share a block: before 0.29 each page was padded to one of the full layers' sizes."""
+        if not self.version or self.since(0, 29):
+            return ""
+        return "slots" if self.since(0, 23) else "tuples"
+
+    @property
+    def requests_by_bytes(self) -> bool:
+        """Requests at once were counted by the bytes of their groups, not by blocks."""
+        return bool(self.version) and not self.since(0, 27)
 
     @property
     def default_seqs(self) -> int:
@@ -131,12 +146,16 @@ class Wishes:
     mem_fraction_static: float | None = None
     dtype: str = "auto"  # of weights that are not quantised, and of activations
     speculative_tokens: int = 0
+    separate_drafter: bool = False  # drafts come from another model, or from none
     prefix_caching: bool = True
     enforce_eager: bool = False
     language_model_only: bool = False
     vision_sharded: bool = True  # as the engine does by default: --mm-encoder-tp-mode weights
     block_size: int | None = None
     load_format: str = "auto"
+    pools: dict[str, Any] = field(
+        default_factory=dict
+    )  # how SGLang is told to divide its pool: _memory_kv_sglang.POOLS
 
     @classmethod
     def of(cls, wishes: dict[str, Any] | None) -> Wishes:
@@ -163,6 +182,9 @@ class Wishes:
         return DEFAULT_RESERVE if self.reserve_bytes is None else self.reserve_bytes
 
 
+UNASKED = Wishes()
+
+
 @dataclass(frozen=True)
 class Model:
     """A model as the plan sees it."""
@@ -180,11 +202,14 @@ class Model:
         quantization = model.get("quantization")
         tensors = model.get("tensors") or {}
         reported = [str(p) for p in model.get("problems") or []]
-        wrong = tuple(p for p in reported if p.startswith("config.json: "))
+        fatal = ("config.json: ",) if quantization else ("config.json: ", "hf_quant_config.json ")  # bytes hang on it
+        wrong = tuple(p for p in reported if p.startswith(fatal))
         by_class, source = tensors.get("by_class") or {}, tensors.get("source") or "safetensors headers"
         if wrong or not by_class:
             reason = tensors.get("reason")
-            return cls(config, {}, "nothing", quantization, wrong or (*reported, *([reason] if reason else ())))
+            if reason:  # a config.json alone is no fault: what hinders to plan with it is
+                reported = [str(reason), *(p for p in reported if " has no safetensors weights" not in p)]
+            return cls(config, {}, "nothing", quantization, wrong or tuple(reported))
         if source == "safetensors headers" and reported:
             return cls(config, {}, "nothing", quantization, tuple(reported))
         return cls(config, dict(by_class), source, quantization)

@@ -10,14 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import DEFAULT_RESERVE, GIB, Wishes
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import GIB, Wishes
 
 PRIOR_TOTAL = 130_562_000_000  # 121.6 GiB: what CUDA and MemTotal report on a GB10
 PRIOR_AVAILABLE = 109 * GIB  # headless, page cache dropped
 SYSTEM = PRIOR_TOTAL - PRIOR_AVAILABLE  # what firmware, kernel and services keep on unified memory
 LEAST_AVAILABLE, MOST_AVAILABLE = -8 * GIB, 7 * GIB  # 101 to 116 GiB are seen after a boot
-UNIFIED_FROM = 100 * GIB  # below, a total alone means a discrete GPU
+DISCRETE_TO, UNIFIED_FROM = 96 * GIB, 118 * GIB  # a total alone: a discrete GPU up to here, a GB10 from there on
 DRIVER = GIB // 2
+KINDS = {
+    0.0: "discrete GPU, all but 0.5 GiB is free",
+    1.0: "GB10 after a boot, 109 GiB (101 to 116) of 121.6 are free",
+}
 MOST = 1 << 50  # a petabyte is no memory of a node
 
 
@@ -36,7 +40,12 @@ class Node:
 
 
 def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < MOST
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST
+
+
+def unified(total: int) -> float:
+    """How much of a GB10 a total is: 0 for a discrete GPU, 1 for a GB10, and even between, so that more gives more."""
+    return min(1.0, max(0.0, (total - DISCRETE_TO) / (UNIFIED_FROM - DISCRETE_TO)))
 
 
 def _node(host: str, total: int | None, available: int | None, wishes: Wishes, source: str) -> Node:
@@ -45,13 +54,17 @@ def _node(host: str, total: int | None, available: int | None, wishes: Wishes, s
         whole = max(PRIOR_TOTAL, available) if total is None else total
         return Node(host, whole, available, True, available, available, reserve, source or f"measured on {host}")
     whole = PRIOR_TOTAL if total is None else total
-    if whole < UNIFIED_FROM:
-        free = max(0, whole - DRIVER)
-        kept = 0 if wishes.reserve_bytes in (None, DEFAULT_RESERVE) else reserve  # the default is meant for a GB10
-        return Node(host, whole, free, False, free, free, kept, "prior: discrete GPU, all but 0.5 GiB is free")
-    free = whole - SYSTEM
-    source = "prior: GB10 after a boot, 109 GiB (101 to 116) of 121.6 are free"
-    return Node(host, whole, free, False, free + LEAST_AVAILABLE, min(whole, free + MOST_AVAILABLE), reserve, source)
+    shared = unified(whole)
+    free = max(0, whole - DRIVER - int(shared * (SYSTEM - DRIVER)))
+    low, high = free + int(shared * LEAST_AVAILABLE), min(whole, free + int(shared * MOST_AVAILABLE))
+    if wishes.reserve_bytes is None:  # the default is meant for a GB10
+        reserve = int(shared * reserve)
+    kinds = {
+        0.0: "discrete GPU, all but 0.5 GiB is free",
+        1.0: "GB10 after a boot, 109 GiB (101 to 116) of 121.6 are free",
+    }
+    source = f"prior: {kinds.get(shared, 'between a discrete GPU and a GB10')}"
+    return Node(host, whole, free, False, low, high, reserve, source)
 
 
 def read_nodes(nodes: Sequence[dict[str, Any]], wishes: Wishes) -> tuple[tuple[Node, ...], list[str]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import Fit
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import GIB, Model
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import UNIFIED_FROM
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import DISCRETE_TO, UNIFIED_FROM
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_verdict import judge
 
 _FEWER_BITS = re.compile(r"(?<![a-z])(fp8|nvfp4|mxfp4|fp4|int4|int8|awq|gptq|w4a16|w8a8)(?![a-z0-9])", re.IGNORECASE)
@@ -33,12 +33,18 @@ def _small(found: Fit) -> Iterator[str]:
     node = found.worst
     if node.measured or node.total >= UNIFIED_FROM:
         return
-    kept = (
-        f"a reserve of {node.reserve / GIB:g} GiB" if node.reserve else "no reserve (the default of 8 GiB is a GB10's)"
-    )
+    kept = f"a reserve of {node.reserve / GIB:.3g} GiB"
+    kind = "a discrete GPU, on which all but 0.5 GiB is free"
+    if node.total > DISCRETE_TO:
+        kind = (
+            f"something between a discrete GPU (up to {DISCRETE_TO / GIB:.0f} GiB) and a GB10 (from "
+            f"{UNIFIED_FROM / GIB:.0f}), with {node.available / GIB:.1f} GiB free"
+        )
+    if not node.reserve:
+        kept = "no reserve (the default of 8 GiB is a GB10's)"
     yield (
-        f"{node.total / GIB:.1f} GiB is less than a GB10 has: planned as a discrete GPU, on which all but 0.5 GiB is "
-        f"free, with {kept}. Another value of gb10_plan_reserve_gib is kept."
+        f"{node.total / GIB:.1f} GiB is less than a GB10 has: planned as {kind}, with {kept}. What "
+        "gb10_plan_reserve_gib says is kept."
     )
 
 
@@ -74,7 +80,7 @@ def _slots(found: Fit) -> Iterator[str]:
     cells = found.layout.cells
     if not found.layout.is_sglang or not cells.state:
         return
-    most = cells.state_share(found.pool) // cells.state // cells.slots
+    most = cells.at_once(found.pool)
     if 0 < most < found.wishes.seqs:
         yield (
             f"SGLang has state slots for {most} requests at once ({cells.slots} each) and cuts "
@@ -82,5 +88,10 @@ def _slots(found: Fit) -> Iterator[str]:
         )
 
 
+def _ignored(found: Fit, seen: Model) -> Iterator[str]:
+    if found.wishes.expert_parallel and not seen.is_moe and found.engine.name == "sglang":
+        yield "gb10_plan_ep is true, and the model has no experts: SGLang starts, and splits nothing by it."
+
+
 def notes(found: Fit, verdict: str, model: Mapping[str, Any], seen: Model) -> list[str]:
-    return [*_checkpoint(model, seen), *_small(found), *_prior(found, verdict), *_slots(found)]
+    return [*_checkpoint(model, seen), *_small(found), *_prior(found, verdict), *_slots(found), *_ignored(found, seen)]

@@ -34,10 +34,11 @@ def expert_factor(model: Model, tp: int) -> Factor:
         return Factor()
     part = inner / tp
     form = quantization.get("experts")
-    if form == "mxfp4":
+    packed = str(quantization.get("method")).startswith(("compressed-tensors", "modelopt"))
+    if form == "mxfp4" and not packed:  # kernels of the other methods take any size
         wide, deep = _round_up(hidden, MXFP4_HIDDEN), _round_up(math.ceil(part), MXFP4_INNER)
         return Factor(wide * deep / (hidden * part), f"hidden {hidden} to {wide}, intermediate / tp {part:g} to {deep}")
-    if form == "fp8_channel":
+    if form in ("fp8_channel", "int8_channel"):
         # The scales of the down projection are one per hidden channel, on every rank.
         return Factor(1 + (1 - 1 / tp) * 4 * tp / (3 * inner), "scales of the down projection on every rank")
     if not part.is_integer():
@@ -49,11 +50,11 @@ def expert_factor(model: Model, tp: int) -> Factor:
             before, after = 1 + 4 / block**2, 1 + 4 / fine**2
             return Factor(after / before, f"blocks of scales cut from {block} to {fine}")
     if str(form).startswith("int"):
-        return _integer(quantization, hidden, int(part))
+        return _integer(quantization, hidden, int(part), tp)
     return Factor()
 
 
-def _integer(quantization: dict[str, Any], hidden: int, part: int) -> Factor:
+def _integer(quantization: dict[str, Any], hidden: int, part: int, tp: int) -> Factor:
     bits, group = quantization.get("bits") or 4, quantization.get("group") or 0
     stored = 16 + (bits if quantization.get("zeros") else 0)
     before = bits + (stored / group if group > 0 else 0)
@@ -61,6 +62,8 @@ def _integer(quantization: dict[str, Any], hidden: int, part: int) -> Factor:
     if 0 < fine < group:
         kept = 16 if quantization.get("symmetric") else stored  # the kernel for cut groups drops idle zero points
         return Factor((bits + kept / fine) / before, f"groups of scales cut from {group} to {fine}")
+    if group <= 0:  # scales of the down projection are one per hidden channel, on every rank
+        return Factor(1 + (1 - 1 / tp) * 16 / (3 * part * bits), "scales of the down projection on every rank")
     if str(quantization.get("method")).startswith(("gptq", "auto-round", "auto_round", "inc")):
         biases = 16 * (2 * part + hidden) / (3 * hidden * part)
         return Factor(1 + biases / before, "room for a bias of each expert")

@@ -133,13 +133,24 @@ def _not_taken(taken: Candidate, other: Candidate) -> str:
     return f"{taken.shape.words} comes first where both fit."
 
 
+def _unused(taken: Candidate, first: Candidate, wishes: Wishes) -> str:
+    """Why some nodes are left out: it was asked for, or the layout of all of them was not taken."""
+    if wishes.tensor_parallel is not None or wishes.pipeline_parallel is not None:
+        asked = {"gb10_plan_tp": wishes.tensor_parallel, "gb10_plan_pp": wishes.pipeline_parallel}
+        said = " and ".join(f"{name} is {value}" for name, value in asked.items() if value is not None)
+        if wishes.tensor_parallel is not None:
+            return f"{said}. Leave it to the plan to use more of them."
+        return f"{said}, and {first.shape.words if first is not taken else taken.shape.words} comes closest."
+    return first.why[0] if first.why else _not_taken(taken, first)
+
+
 def search(
     model: Model, nodes: tuple[Node, ...], wishes: Wishes, engine: Engine, limit: int
 ) -> tuple[Candidate | None, list[Candidate]]:
     """(the layout to take, all that were tried). None: no layout is one that the engine accepts."""
     tried: list[Candidate] = []
     for shape in shapes(wishes, len(nodes), model.is_moe):
-        wrong = engine_problems(model, shape.tp, shape.ep, engine)
+        wrong = engine_problems(model, shape.tp, shape.ep, engine, wishes)
         layers = model.config.get("num_hidden_layers") or 1
         if shape.pp > layers:
             wrong = [*wrong, f"pipeline parallel {shape.pp} is more than the {layers} layers of the model."]
@@ -170,6 +181,6 @@ def search(
     explained = [c if c is taken else replace(c, reason=_not_taken(taken, c)) for c in tried]
     notes = list(taken.notes)
     if taken.shape.ranks < len(nodes):
-        notes.append(f"{taken.shape.ranks} of {len(nodes)} nodes are used: {tried[0].why[0] if tried[0].why else ''}")
+        notes.append(f"{taken.shape.ranks} of {len(nodes)} nodes are used: {_unused(taken, tried[0], wishes)}")
     taken = replace(taken, reason="taken" if taken.verdict != "refused" else "the best of these", notes=tuple(notes))
     return taken, [taken if c.shape == taken.shape else c for c in explained]

@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import Engine, Model
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import UNASKED, Engine, Model, Wishes
 
 VOCAB_PAD = 64
+_JOINED = ("intermediate_size", "shared_expert_intermediate_size")  # two projections side by side: their seam counts
 FINEST = 32  # from 0.32 on blocks of expert scales are cut down to this
 
 
@@ -22,7 +24,7 @@ def _divides(value: int | None, tp: int) -> bool:
     return not value or value % tp == 0
 
 
-def tp_problems(model: Model, tp: int, engine: Engine, ep: int = 1) -> list[str]:
+def tp_problems(model: Model, tp: int, engine: Engine, ep: int = 1, wishes: Wishes = UNASKED) -> list[str]:
     """Why the engine would refuse this tensor-parallel size, in its own words, with the key of config.json."""
     c = model.config
     found: list[str] = []
@@ -37,7 +39,7 @@ def tp_problems(model: Model, tp: int, engine: Engine, ep: int = 1) -> list[str]
     vocab = c.get("vocab_size")
     if vocab and padded_vocab(vocab) % tp:
         found.append(
-            f"{padded_vocab(vocab)} is not divisible by {tp} (vocab_size, padded to a multiple of {VOCAB_PAD})"
+            f"{padded_vocab(vocab)} is not divisible by {tp} (vocab_size, padded to a multiple of {VOCAB_PAD})."
         )
     linear = c.get("linear") or {}
     moe = c.get("moe_intermediate_size")
@@ -51,7 +53,8 @@ def tp_problems(model: Model, tp: int, engine: Engine, ep: int = 1) -> list[str]
     found.extend(f"{size} is not divisible by {tp} ({key})." for key, size in sizes.items() if not _divides(size, tp))
     if moe and ep == 1 and moe % tp == 0:
         found.extend(_experts(model, moe // tp, engine))
-    found.extend(_blocks(model, tp, sizes))
+    found.extend(_splits(model, tp))
+    found.extend(_tower(model, tp, engine, wishes))
     return found
 
 
@@ -65,25 +68,70 @@ def _experts(model: Model, part: int, engine: Engine) -> list[str]:
         if engine.fp8_block_strict or fine < FINEST:
             text = f"The output_size of gate's and up's weight = {part} is not divisible by weight quantization "
             return [f"{text}block_n = {block[0]}."]
-    grouped = quantization.get("method") == "compressed-tensors" and form.startswith("int")
+    packed = quantization.get("method") == "compressed-tensors"
+    if packed and form == "fp8_block" and group and part % group:
+        text = f"The output_size of gate's and up's weight = {part} is not divisible by weight quantization "
+        return [f"{text}block_n = {group}."]
+    grouped = packed and form.startswith("int")
     if grouped and group and part % group:
         text = "CompressedTensors WNA16 MoE with static group scales requires the MoE intermediate size per "
         return [f"{text}tensor-parallel partition ({part}) to be divisible by group_size ({group})."]
     return []
 
 
-def _blocks(model: Model, tp: int, sizes: dict[str, int | None]) -> list[str]:
-    """Shards of other layers that cut a block of scales."""
-    quantization = model.quantization or {}
-    block = quantization.get("block")
-    if not block or quantization.get("method") != "fp8" or tp == 1:
-        return []
+def _splits(model: Model, tp: int) -> list[str]:
+    """Shards of other layers that cut a block or a group of scales, or a row of packed 4-bit floats."""
+    c, quantization = model.config, model.quantization or {}
+    linear, method = c.get("linear") or {}, str(quantization.get("method"))
+    sizes = {
+        "intermediate_size": c.get("intermediate_size") if c.get("dense_layers") else None,
+        "shared_expert_intermediate_size": c.get("shared_expert_intermediate_size"),
+        "attention": None if model.mla else _heads_width(c),
+        "linear_attention": (linear.get("value_heads") or 0) * (linear.get("value_head_dim") or 0),
+    }
+    names = {"attention": "num_attention_heads x head_dim", "linear_attention": "linear_num_value_heads x head dim"}
     found = []
-    for key in ("intermediate_size", "shared_expert_intermediate_size"):
-        size = sizes.get(key)
-        if size and size % tp == 0 and size // tp % block[1]:
-            found.append(
-                f"Weight input_size_per_partition = {size // tp} is not divisible by weight quantization "
-                f"block_k = {block[1]} ({key})."
-            )
+    for key, wanted in (quantization.get("splits") or {}).items():
+        size, of, form = sizes.get(key), wanted["of"], wanted["form"]
+        if (
+            not size
+            or size % tp
+            or size // tp % of == 0
+            or (form == "fp8_block" and tp == 1 and not (method == "compressed-tensors" and key in _JOINED))
+        ):
+            continue
+        if form != "nvfp4" or method == "modelopt":  # the kernels of compressed-tensors pad
+            found.append(f"{_cut(method, form, size // tp, of)} ({names.get(key, key)}).")
     return found
+
+
+def _tower(model: Model, tp: int, engine: Engine, wishes: Wishes) -> list[str]:
+    """vLLM splits a vision tower by its heads, too; some towers it copies where they do not divide."""
+    heads, here = model.config.get("vision_heads"), model.by_class.get("vision")
+    if not heads or not here or wishes.language_model_only or not wishes.vision_sharded or engine.name != "vllm":
+        return []
+    if heads % tp == 0 or model.config.get("vision_copied"):
+        return []
+    remedy = "Start with --mm-encoder-tp-mode data, or with --language-model-only."
+    return [f"{heads} is not divisible by {tp} (attention heads in vision_config). {remedy}"]
+
+
+def _heads_width(config: dict[str, Any]) -> int | None:
+    """The output of attention, where all layers have the same."""
+    parts = [g for g in config.get("cache") or () if g.get("of") == "model" and g.get("head_dim") and g.get("kv_heads")]
+    widths = {part.get("value_head_dim") or part["head_dim"] for part in parts}
+    heads = config.get("num_attention_heads")
+    return heads * widths.pop() if heads and len(widths) == 1 else None
+
+
+def _cut(method: str, form: str, part: int, of: int) -> str:
+    if form == "fp8_block":
+        return f"Weight input_size_per_partition = {part} is not divisible by weight quantization block_k = {of}"
+    if form == "nvfp4":
+        return f"Unsupported model when in features size is not multiple of {of}: {part}"
+    if method == "awq":
+        return (
+            "The input size is not aligned with the quantized weight shape. This can be caused by too large tensor "
+            f"parallel size: {part} is not divisible by group_size = {of}"
+        )
+    return f"in_features per partition {part} is not divisible by group_size = {of}"

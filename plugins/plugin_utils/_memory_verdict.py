@@ -34,13 +34,13 @@ def _sum(found: Fit, node: Node) -> str:
     if found.mode == "total":
         share = found.wishes.gpu_memory_utilization
         return (
-            f"gpu_memory_utilization {share} of {gib(node.total)} is {gib(found.requested(node))} on {node.host}; "
-            f"{weights} weights and {overhead} overhead"
+            f"gb10_plan_gpu_memory_utilization {share} of {gib(node.total)} is {gib(found.requested(node))} on "
+            f"{node.host}; {weights} weights and {overhead} overhead"
         )
     if found.mode == "free":
         share = found.wishes.mem_fraction_static
         return (
-            f"mem_fraction_static {share} of {gib(node.available)} free is {gib(found.requested(node))} on "
+            f"gb10_plan_mem_fraction_static {share} of {gib(node.available)} free is {gib(found.requested(node))} on "
             f"{node.host}; {weights} weights"
         )
     return (
@@ -52,7 +52,7 @@ def _sum(found: Fit, node: Node) -> str:
 def _cache(found: Fit) -> tuple[str, list[str]]:
     worst = found.worst
     have = _sum(found, worst)
-    if found.mode != "plan" and found.pin is None and -UNSURE < found.slack < 0:
+    if found.mode != "plan" and -UNSURE < found.slack < 0:
         return "borderline", [
             (
                 f"By the estimate {gib(-found.slack)} are missing for one request of {found.context} tokens, which "
@@ -60,10 +60,10 @@ def _cache(found: Fit) -> tuple[str, list[str]]:
                 f"{gib(UNSURE)}."
             )
         ]
-    if found.budget <= 0 and (found.pin is None or found.mode == "plan"):
+    if found.budget <= 0:
         return "refused", [f"The weights do not fit: {have} are {gib(-found.budget)} too much before any KV cache."]
     why: list[str] = []
-    if found.pin is not None and found.mode == "plan" and found.pin > found.budget:
+    if found.pin is not None and found.pin > found.budget:
         why.append(
             f"gb10_plan_kv_cache_gib is {gib(found.pin)}, but {gib(found.budget)} are left for the KV cache: "
             f"{have} are needed first."
@@ -81,12 +81,11 @@ def _cache(found: Fit) -> tuple[str, list[str]]:
         )
     if why or not found.ok:
         return "refused", why or ["The KV cache does not hold one request."]
-    if found.pin is not None and found.mode != "plan":
-        return "fits", []  # a fixed cache is exact
-    if found.slack < found.margin:
+    spare = found.budget - found.needed  # a fixed cache within the budget is the start that leaving it open gives
+    if spare < found.margin:
         return "borderline", [
             (
-                f"Only {gib(found.slack)} stay on {worst.host} beside one request of {found.context} tokens; two equal "
+                f"Only {gib(spare)} stay on {worst.host} beside one request of {found.context} tokens; two equal "
                 f"starts differ by up to 3.0 GiB, and the estimate is good to {gib(found.margin)}."
             )
         ]
@@ -99,22 +98,35 @@ def _start(found: Fit, node: Node) -> str:
     return (
         f"vLLM stops at its start: Free memory on device cuda:0 ({node.available / 2**30:.2f}/"
         f"{node.total / 2**30:.2f} GiB) on startup is less than desired GPU memory utilization ({share}, "
-        f"{found.requested(node) / 2**30:.2f} GiB)."
+        f"{found.checked(node) / 2**30:.2f} GiB)."
     )
+
+
+def _asked(found: Fit, node: Node) -> tuple[str, list[str]] | None:
+    """The check at the start: is as much free as the share asks for?"""
+    asked = found.checked(node)
+    if asked > node.high:
+        return "refused", [_start(found, node) + " Lower gb10_plan_gpu_memory_utilization."]
+    if asked <= node.low or node.available - asked >= node.reserve:
+        return None
+    often = "usually stops" if asked > node.available else "stops where less is free"
+    return "borderline", [
+        (
+            f"vLLM asks for {gib(asked)} at its start and {often}. A GB10 usually has {gib(node.available)} free "
+            f"after a boot ({_range(node)})."
+        )
+    ]
 
 
 def _host(found: Fit, node: Node) -> tuple[str, list[str]]:
     """Does the rest of the system live with what this engine takes?"""
-    if found.mode == "plan" and found.pin is None:
-        return "fits", []  # the cache was sized to leave the reserve
-    what = "gpu_memory_utilization" if found.mode == "total" else "mem_fraction_static"
     if found.mode == "plan":
-        return "fits", []
+        return _asked(found, node) or ("fits", [])  # the cache was held against what the reserve leaves
+    what = "gb10_plan_gpu_memory_utilization" if found.mode == "total" else "gb10_plan_mem_fraction_static"
     left, best = found.left(node), found.left(node, node.high)
     floor = min(FLOOR, node.reserve)
-    asked = found.requested(node) if found.mode == "total" else 0
-    if asked > node.high:
-        return "refused", [_start(found, node) + f" Lower {what}."]
+    if (asked := _asked(found, node)) and asked[0] == "refused":
+        return asked
     if node.measured and left < floor:
         return "refused", [
             (
@@ -124,14 +136,8 @@ def _host(found: Fit, node: Node) -> tuple[str, list[str]]:
         ]
     if best < 0 and found.mode == "free":
         return "refused", [f"{what} and what the engine takes beside it are {gib(-best)} too much for {node.host}."]
-    if left < node.reserve and asked > node.low:
-        often = "usually stops" if asked > node.available else "stops where less is free"
-        return "borderline", [
-            (
-                f"vLLM asks for {gib(asked)} at its start and {often}. A GB10 usually has {gib(node.available)} free "
-                f"after a boot ({_range(node)})."
-            )
-        ]
+    if left < node.reserve and asked:
+        return asked
     if left < node.reserve and left < 0:
         return "borderline", [
             (
@@ -161,23 +167,46 @@ def _loading(found: Fit, node: Node) -> tuple[str, list[str]]:
     ]
 
 
+def _may_be_more(found: Fit) -> bool:
+    """Memory is a prior, and nobody insists on a larger reserve."""
+    known = any(node.measured or node.high == node.available for node in found.nodes)
+    return found.mode == "plan" and not known and (found.wishes.reserve_bytes or 0) <= DEFAULT_RESERVE
+
+
+def _too_long(found: Fit) -> list[str]:
+    """At the best the weights do fit: it is the context that does not."""
+    taken = found.weights_bytes + found.overhead_bytes
+    most = min(node.high for node in found.nodes) - EXTREME - taken
+    longest = found.layout.longest(most, found.context, TOKEN_STEP) if most > 0 else 0
+    if found.pin is not None or found.budget > 0 or not longest or most >= found.needed or not _may_be_more(found):
+        return []
+    return [
+        (
+            f"One request of {found.context} tokens needs {gib(found.needed)} of KV cache on each rank. At the best "
+            f"{gib(most)} are left: {gib(found.worst.high)} free, of which {gib(found.weights_bytes)} weights, "
+            f"{gib(found.overhead_bytes)} overhead and {gib(EXTREME)} for the system. The longest context that may "
+            f"fit is {longest}."
+        )
+    ]
+
+
 def _extreme(found: Fit) -> tuple[str, list[str]] | None:
     """Memory is a prior: it may be more than assumed. What only then fits, without the reserve, is borderline."""
-    if found.mode != "plan" or any(node.measured or node.high == node.available for node in found.nodes):
+    if not _may_be_more(found):
         return None
     pool = found.needed if found.pin is None else found.pin
-    insisted = (found.wishes.reserve_bytes or 0) > DEFAULT_RESERVE  # whoever asks for more means it
-    if pool < found.needed or insisted:
+    if pool < found.needed:
         return None
     taken = found.weights_bytes + found.overhead_bytes + pool
     spare = min(node.high - EXTREME - taken for node in found.nodes)
     if spare < 0:
         return None
-    worst = found.worst
+    worst, pinned = found.worst, found.pin is not None and not found.picked
     return "borderline", [
         (
             f"Only on a node with {gib(taken + EXTREME)} or more free, and with less than the usual reserve: "
-            f"{gib(found.weights_bytes)} weights, {gib(found.overhead_bytes)} overhead and {gib(pool)} KV cache. "
+            f"{gib(found.weights_bytes)} weights, {gib(found.overhead_bytes)} overhead and {gib(pool)} KV cache"
+            f"{' (gb10_plan_kv_cache_gib)' if pinned else ''}. "
             f"Usually {gib(worst.available)} are free after a boot ({_range(worst)})"
             f"{': it usually fails.' if taken + EXTREME > worst.available else '.'}"
         )
@@ -189,6 +218,8 @@ def judge(found: Fit) -> tuple[str, list[str]]:
     verdict, why = _cache(found)
     if verdict == "refused" and (extreme := _extreme(found)):
         verdict, why = extreme
+    if verdict == "refused":
+        why = _too_long(found) or why
     for node in found.nodes:
         part, words = _host(found, node)
         verdict = worse(verdict, part)

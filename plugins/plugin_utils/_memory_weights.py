@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from ansible_collections.gb10.serving.plugins.plugin_utils import _memory_padding as padding
@@ -65,6 +66,8 @@ def _share(rule: str, model: Model, tp: int, ep: int, wishes: Wishes) -> tuple[f
         return math.ceil(count / ep) / count, f"bytes x ceil({count} experts / ep {ep}) / {count}"
     if rule == "vision" and not wishes.vision_sharded:
         rule = "whole"
+    if rule == "vision" and config.get("vision_copied") and (config.get("vision_heads") or tp) % tp:
+        return 1.0, f"on every rank in full: {config['vision_heads']} heads are not divisible by tp {tp}"
     if rule == "kv":
         return kv_share(config, tp)
     if rule == "vocab":
@@ -105,4 +108,18 @@ def weight_terms(model: Model, tp: int, wishes: Wishes, ep: int = 1, pp: int = 1
             if more.factor > 1:
                 extra = math.ceil(rank * (more.factor - 1))
                 terms.append(Term(f"weights.{name}_padding", extra, f"weights_padding: {more.formula}", extra // 10))
+        if name == "linear_attention" and tp > 1:
+            terms.extend(_copied_inputs(model, tp, part))
     return terms
+
+
+def _copied_inputs(model: Model, tp: int, part: float) -> Iterator[Term]:
+    """vLLM keeps the two narrow projections of Qwen3.5's delta net whole where a shard is too narrow for Marlin."""
+    config, linear = model.config, model.config.get("linear") or {}
+    method = str((model.quantization or {}).get("method"))
+    if not linear.get("separate_inputs") or not method.startswith(("awq", "gptq", "auto-round", "auto_round", "inc")):
+        return
+    layers = (config.get("layer_kinds") or {}).get("linear") or 0
+    whole = 2 * linear["value_heads"] * config["hidden_size"] * layers * model.dtype_bytes
+    extra = math.ceil(whole * part * (1 - 1 / tp))
+    yield Term("weights.linear_attention_padding", extra, "weights_padding: in_proj_a and in_proj_b on every rank")

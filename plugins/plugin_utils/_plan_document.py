@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.plugin_utils._engines import ENGINES
+
 SCHEMA = 1
-NEWEST = {"vllm": "0.33"}  # the versions of SGLang do not differ in what is planned
+NEWEST = {"vllm": "0.33", "sglang": "0.5.23"}
 
 #: Parts of a rank's memory in the order in which they are shown: key, letter of the bar, words, colour of the picture.
 PARTS = (
@@ -45,6 +47,12 @@ def taken_bytes(rank: Mapping[str, Any]) -> int:
     return max(0, (rank.get("total_bytes") or 0) - (rank.get("available_bytes") or 0))
 
 
+def runs(kv: Mapping[str, Any], digits: int = 2) -> str:
+    """How many requests run: whole ones where the server's own limit decides, else what there is room for."""
+    room, run = kv["max_concurrency"], kv.get("requests_at_once", kv["max_concurrency"])
+    return f"{run:.0f}" if run < room else f"{run:.{digits}f}"
+
+
 def settings_of(plan: Mapping[str, Any]) -> dict[str, Any]:
     given = {"pp": 1, "ep": 1, "kv_cache_dtype": "auto", **{key: plan[key] for key in SETTINGS if key in plan}}
     return {**dict.fromkeys(SETTINGS), **given, **(plan.get("settings") or {})}
@@ -56,6 +64,7 @@ def kv_of(plan: Mapping[str, Any]) -> dict[str, Any]:
         "bytes_per_request_per_rank": plan.get("request_bytes", 0),
         "tokens": plan.get("kv_tokens_estimate", 0),
         "max_concurrency": plan.get("max_concurrency_estimate", 0.0),
+        "requests_at_once": min(plan.get("max_concurrency_estimate", 0.0), plan.get("max_num_seqs") or 0),
         "dtype": None,
         "fixed": False,
     }
@@ -71,13 +80,20 @@ def layout_words(settings: Mapping[str, Any]) -> str:
 
 
 def engine_words(engine: Mapping[str, Any] | None) -> str:
-    """The engine and the version that was planned for; without one, the newest whose figures are known."""
+    """The engine and the version that was planned for."""
     name = str((engine or {}).get("name") or "vllm")
     version = str((engine or {}).get("version") or "").removeprefix("v")
     shown = {"vllm": "vLLM", "sglang": "SGLang"}.get(name, name)
     if version:
-        return f"{shown} {version}"
-    return f"{shown}, newest known: {NEWEST[name]}" if name in NEWEST else shown
+        assumed = (engine or {}).get("version_assumed")
+        return f"{shown}, newest known: {version}" if assumed else f"{shown} {version}"
+    return shown
+
+
+def engine_of(engine: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The engine with the version that was planned for, and whether nobody named it: then the newest that is known."""
+    name, version = str((engine or {}).get("name") or "vllm"), (engine or {}).get("version")
+    return {"name": name, "version": version or NEWEST.get(name), "version_assumed": not version}
 
 
 def terms_of(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -89,7 +105,7 @@ def terms_of(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def changes_of(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What would help or would give more, the smallest change first."""
+    """What would help, what fits first; or what would give more, the smallest change first."""
     if (found := plan.get("changes")) is not None:
         return [dict(change) for change in found]
     blank: dict[str, Any] = {"effect_bytes": None, "verdict": None, "settings": {}}
@@ -112,6 +128,16 @@ def expected_log_of(plan: Mapping[str, Any], engine: str) -> list[dict[str, Any]
             "concurrency": kv["max_concurrency"],
         },
     ]
+
+
+def flags_of(plan: Mapping[str, Any], engine: str, args: Sequence[str]) -> list[str]:
+    """The flags of each rank that a plan rests on, as the engine's own file writes them; none without a plan."""
+    if not plan.get("ranks") or plan["verdict"] == "refused" or engine not in ENGINES:
+        return []
+    settings, known = settings_of(plan), ENGINES[engine]
+    if settings["mem_fraction_static" if engine == "sglang" else "gpu_memory_utilization"] is None:
+        return []
+    return [*known.layout_args(settings), *known.memory_args(settings), *map(str, args)]
 
 
 def line_of(entry: Mapping[str, Any]) -> str:
@@ -160,6 +186,7 @@ def summary_of(name: str, plan: Mapping[str, Any], about: Mapping[str, Any]) -> 
         "short_bytes": tight["short_bytes"] if tight else 0,
         "slack_bytes": plan.get("slack_bytes", 0),
         "reasons": list(plan.get("reasons") or []),
+        "notes": list(plan.get("notes") or []),
     }
 
 
@@ -170,11 +197,13 @@ def document(
     engine = str((about.get("engine") or {}).get("name") or "vllm")
     return {
         "schema": SCHEMA,
+        "option": about.get("option"),
         "verdict": plan["verdict"],
         "reasons": list(plan.get("reasons") or []),
         "remedies": list(plan.get("remedies") or []),
         "model": about.get("model"),
         "engine": about.get("engine"),
+        "flags": flags_of(plan, engine, about.get("args") or ()),
         "nodes": about.get("nodes"),
         "basis": plan.get("basis"),
         "weights_source": plan.get("weights_source"),

@@ -6,15 +6,16 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _plan_variables
-from ansible_collections.gb10.serving.plugins.plugin_utils._plan_variables import VARIABLES
+from ansible_collections.gb10.serving.plugins.plugin_utils import _plan_names, _plan_variables
+from ansible_collections.gb10.serving.plugins.plugin_utils._plan_variables import NODES, VARIABLES
 from ansible_collections.gb10.serving.plugins.plugin_utils._problems import Problem
 
+MOST_OPTIONS = 50
 CONTEXTS = (32768, 131072)  # beside the model's own limit, when nothing is said
 _OF_THE_RUN = ("gb10_plan_measure", "gb10_plan_fail", "gb10_plan_output", "gb10_plan_svg", "gb10_plan_options")
 #: Short names of the keys of an option -> variable.
@@ -28,12 +29,19 @@ class Option:
 
     name: str
     values: dict[str, Any]
+    #: Variables among them that nobody set: the plan did.
+    picked: frozenset[str] = frozenset()
 
     @property
     def nodes(self) -> int:
         """Nodes of this variant: as said, else as many as its ranks need, else two."""
-        ranks = self.values.get("gb10_plan_tp", 0) * self.values.get("gb10_plan_pp", 1)
-        return int(self.values.get("gb10_plan_nodes") or ranks or 2)
+        tp, pp = (self.values.get(f"gb10_plan_{part}") for part in ("tp", "pp"))
+        ranks = (tp or 1) * (pp or 1) if tp or pp else 2
+        return int(self.values.get("gb10_plan_nodes") or ranks)
+
+    def pick(self, **values: Any) -> Option:
+        """With what the plan sets by itself."""
+        return replace(self, values={**self.values, **values}, picked=self.picked | set(values))
 
     @property
     def engine(self) -> dict[str, Any]:
@@ -46,7 +54,10 @@ def option_of(number: int, given: Any, base: Mapping[str, Any]) -> tuple[Option,
     where = f"gb10_plan_options[{number}]"
     if not isinstance(given, Mapping):
         wrong = Problem(
-            where, f"it is {given!r}.", "a mapping, such as {name: one node, tp: 1}.", "write the variables as keys."
+            where,
+            f"it is {_plan_variables.shown(given)}.",
+            "a mapping, such as {name: one node, tp: 1}.",
+            "write the variables as keys.",
         )
         return Option("", dict(base)), [wrong]
     name = str(given.get("name") or "")
@@ -57,8 +68,9 @@ def option_of(number: int, given: Any, base: Mapping[str, Any]) -> tuple[Option,
         if variable:
             raw[variable] = value
         elif key != "name":
-            near = difflib.get_close_matches(str(key), KEYS, 1)
-            hint = f"use '{near[0]}' instead." if near else f"use one of {', '.join(sorted(KEYS))}."
+            near = _plan_names.meant(str(key), KEYS.values())
+            short = {variable: name for name, variable in KEYS.items()}
+            hint = f"use '{short[near]}' instead." if near else f"use one of {', '.join(sorted(KEYS))}."
             problems.append(
                 Problem(where, f"it has the key '{key}', which says nothing to the plan.", "a known key.", hint)
             )
@@ -73,7 +85,8 @@ def option_of(number: int, given: Any, base: Mapping[str, Any]) -> tuple[Option,
     for variable in raw:  # 0 opens what the variables had closed
         values.pop(variable, None)
     values.update(found)
-    shown = [f"{key} {value}" for key, value in given.items() if key not in ("name", "model_dir", "model_id")]
+    shown = [f"{key} {_short(str(key), value)}" for key, value in given.items() if key != "name"]
+    problems += too_many(values, f"{where}: ")
     return Option(name or ", ".join(shown) or f"option {number + 1}", values), problems
 
 
@@ -82,19 +95,47 @@ def options_of(given: Any, base: Mapping[str, Any]) -> tuple[list[Option], list[
     if not given:
         return [Option("", dict(base))], []
     if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
-        seen = f"it is {type(given).__name__} {str(given)[:60]!r}."
+        seen = f"it is {_plan_variables.shown(given)}."
         expected = "a list of mappings, such as [{name: one node, tp: 1}, {name: two nodes, tp: 2}]."
         return [], [Problem("gb10_plan_options", seen, expected, "write it as a list; after -e, as JSON.")]
+    if len(given) > MOST_OPTIONS:
+        seen, most = f"it has {len(given)} entries.", f"at most {MOST_OPTIONS}."
+        return [], [Problem("gb10_plan_options", seen, most, "compare fewer at a time.")]
     pairs = [option_of(number, entry, base) for number, entry in enumerate(given)]
-    return [option for option, _problems in pairs], [problem for _option, found in pairs for problem in found]
+    options = list(_told_apart([option for option, _problems in pairs]))
+    return options, [problem for _option, found in pairs for problem in found]
+
+
+def too_many(values: Mapping[str, Any], where: str = "") -> list[Problem]:
+    """Ranks beyond any number of nodes that may be planned."""
+    tp, pp = (values.get(f"gb10_plan_{part}") or 1 for part in ("tp", "pp"))
+    if tp * pp <= NODES:
+        return []
+    seen = f"it is {tp} x {pp}, which needs {tp * pp} nodes."
+    expected = f"at most {NODES} nodes."
+    return [Problem(f"{where}gb10_plan_tp x gb10_plan_pp", seen, expected, "lower one of them.")]
+
+
+def _short(key: str, value: Any) -> str:
+    """A value in the name of an option: of a model its last part."""
+    text = str(value)
+    return os.path.basename(text.rstrip("/")) or text if key.endswith(("model_dir", "model_id")) else text
+
+
+def _told_apart(options: list[Option]) -> Iterator[Option]:
+    """Options of one name get a number: rows that look alike tell nothing."""
+    names = [option.name for option in options]
+    for number, option in enumerate(options):
+        same = names[:number].count(option.name) + 1
+        yield option if names.count(option.name) == 1 else replace(option, name=f"{option.name} ({same})")
 
 
 def by_context(main: Option, limit: int | None) -> list[Option]:
     """Compared when nothing is said: what the plan takes by itself, usual contexts, all that the model allows."""
     lengths = [length for length in CONTEXTS if limit and length < limit]
-    found = [Option(f"{length // 1024}k", {**main.values, "gb10_plan_context_length": length}) for length in lengths]
-    most = [Option("model's maximum", {**main.values, "gb10_plan_context_length": limit})] if limit else []
-    return [Option("as planned", dict(main.values)), *found, *most]
+    named = [(f"{length // 1024}k", length) for length in lengths] + ([("model's maximum", limit)] if limit else [])
+    rows = [replace(main, name=name).pick(gb10_plan_context_length=length) for name, length in named]
+    return [replace(main, name="as planned"), *rows]
 
 
 def laid_out(option: Option, settings: Mapping[str, Any], nodes: int) -> Option:
@@ -105,4 +146,4 @@ def laid_out(option: Option, settings: Mapping[str, Any], nodes: int) -> Option:
         "gb10_plan_pp": settings["pp"] or 1,
         "gb10_plan_ep": (settings["ep"] or 1) > 1,
     }
-    return Option(option.name, {**option.values, **layout}) if settings["tp"] else option
+    return option.pick(**layout) if settings["tp"] else option

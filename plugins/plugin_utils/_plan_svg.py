@@ -10,7 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from xml.sax.saxutils import escape
 
-from ansible_collections.gb10.serving.plugins.plugin_utils._plan_document import PARTS, drawn, layout_words, shortage
+from ansible_collections.gb10.serving.plugins.plugin_utils._plan_document import (
+    PARTS,
+    drawn,
+    layout_words,
+    runs,
+    shortage,
+)
 
 GIB = 1 << 30
 WIDTH, LEFT, RIGHT = 960, 24, 24
@@ -100,10 +106,11 @@ def svg(document: Mapping[str, Any]) -> str:
     legend = TOP + len(ranks) * (BAR + GAP) + 6
     height = legend + (shown + 1) // 2 * 24 + 8
     model = str((document.get("model") or {}).get("name") or "")
-    title = ", ".join(filter(None, [model, layout_words(settings), str(document["verdict"])]))
-    words = f"Context {settings['context_length']:,} tokens"
+    title = ", ".join(filter(None, [model, layout_words(settings) if ranks else "", str(document["verdict"])]))
+    words = ""
     if ranks:
-        words += f"; cache of {kv['tokens']:,} tokens, {kv['max_concurrency']:.2f} requests of that length at once"
+        words = f"Context {settings['context_length']:,} tokens; cache of {kv['tokens']:,} tokens, "
+        words += f"room for {kv['max_concurrency']:.2f} requests of that length, {runs(kv)} at once"
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"',

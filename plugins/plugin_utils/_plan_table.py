@@ -10,6 +10,8 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.plugin_utils._plan_document import runs
+
 GIB = 1 << 30
 WIDTH = 100
 
@@ -25,7 +27,8 @@ HEAD = (
     "cache",
     "a request",
     "tokens",
-    "at once",
+    "room for",
+    "run",
     "left",
 )
 
@@ -65,6 +68,7 @@ def _row(option: Mapping[str, Any]) -> tuple[str, ...]:
         size(kv["bytes_per_request_per_rank"], 2),
         f"{kv['tokens']:,}" if counted else "-",
         f"{kv['max_concurrency']:.2f}" if counted else "-",
+        runs(kv) if counted else "-",
         size(left),
     )
 
@@ -73,13 +77,46 @@ def _kv_type(asked: str, used: str | None) -> str:
     return f"auto: {used}" if asked == "auto" and used else asked
 
 
+def _said(names: Sequence[str], text: str) -> list[str]:
+    return textwrap.wrap(f"{', '.join(names)}: {text}", WIDTH, initial_indent="  ", subsequent_indent="     ")
+
+
 def refused_options(document: Mapping[str, Any]) -> Iterator[str]:
     """Why an option does not fit, where that has not been said yet."""
     said = set(document["reasons"])
+    found: dict[str, list[str]] = {}
     for option in document["options"]:
-        why = [reason for reason in option["reasons"] if reason not in said]
+        why = " ".join(reason for reason in option["reasons"] if reason not in said)
         if option["verdict"] == "refused" and why:
-            said.update(why)
-            yield from textwrap.wrap(
-                f"{option['name']}: {' '.join(why)}", WIDTH, initial_indent="  ", subsequent_indent="     "
-            )
+            found.setdefault(why, []).append(str(option["name"]))
+    for why, names in found.items():
+        yield from _said(names, why)
+
+
+def _subject(note: str) -> str:
+    """The first sentence: what follows are the figures of one option."""
+    return note.partition(". ")[0]
+
+
+def option_notes(document: Mapping[str, Any]) -> Iterator[str]:
+    """What one should know of an option, where the like has not been said yet."""
+    said = {_subject(note) for note in document["notes"]}
+    found: dict[str, list[str]] = {}
+    for option in document["options"]:
+        for note in option.get("notes") or ():
+            if _subject(note) not in said:
+                found.setdefault(note, []).append(str(option["name"]))
+    for note, names in found.items():
+        yield from _said(names, note)
+
+
+def verdicts(document: Mapping[str, Any]) -> str:
+    """Which of the options that were asked for fit, where the first does not."""
+    found: dict[str, list[str]] = {}
+    for option in document["options"]:
+        found.setdefault(str(option["verdict"]), []).append(f"'{option['name']}'")
+    parts = []
+    for verdict, words in (("fits", ("fits", "fit")), ("borderline", ("fits only just", "fit only just"))):
+        if names := found.get(verdict):
+            parts.append(f"{', '.join(names)} {words[len(names) > 1]}")
+    return f"Of the options {'; '.join(parts)}." if parts else "None of the options fits."

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import UNIFIED_FROM
@@ -17,14 +19,21 @@ from ansible_collections.gb10.serving.plugins.plugin_utils._plan_document import
     engine_words,
     layout_words,
     line_of,
+    runs,
     shortage,
 )
-from ansible_collections.gb10.serving.plugins.plugin_utils._plan_table import options_table, refused_options
+from ansible_collections.gb10.serving.plugins.plugin_utils._plan_table import (
+    option_notes,
+    options_table,
+    refused_options,
+    verdicts,
+)
 
 GIB = 1 << 30
 COLUMNS = 60
 WIDTH = 100
 MANY = 3  # as many equal ranks share one bar
+_NUMBER = re.compile(r"\d[\d.,]*")
 Document = Mapping[str, Any]
 
 
@@ -83,27 +92,52 @@ def legend(document: Document) -> Iterator[str]:
             shown = sizes[:1] if len(set(sizes)) == 1 else sizes
             figures = "".join(f"{size / GIB:9.2f}" for size in shown)
             yield f"  {letter}  {words.ljust(42)}{figures} GiB"
-    yield f"     {'memory of the node'.ljust(42)}{ranks[0]['total_bytes'] / GIB:9.2f} GiB   ({document['basis']})"
+    basis, nodes = document["basis"], document.get("nodes") or {}
+    if nodes.get("memory_given") and basis == "prior":
+        basis = "as given; what is free of it is a prior"
+    yield f"     {'memory of the node'.ljust(42)}{ranks[0]['total_bytes'] / GIB:9.2f} GiB   ({basis})"
     if peak := document.get("load_peak"):
         error = f", +- {peak['uncertainty_bytes'] / GIB:.0f}" if peak.get("uncertainty_bytes") else ""
         yield f"     {'most that loading needs'.ljust(42)}{peak['bytes'] / GIB:9.2f} GiB   (not part of the sum{error})"
 
 
 def layouts(document: Document) -> Iterator[str]:
-    """The ways to share the model that were tried, and why one was taken."""
+    """The ways to share the model that were tried, and why one was taken; those with one reason together."""
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for candidate in document["candidates"]:
+        alike = _NUMBER.sub("#", candidate["reason"])
+        groups.setdefault((candidate["verdict"], alike), []).append(candidate)
+    for (verdict, _alike), members in groups.items():
+        reasons = list(dict.fromkeys(candidate["reason"] for candidate in members))
+        more = " The others alike, with their own figures." if len(reasons) > 1 else ""
+        names = "; ".join(layout_words(candidate) for candidate in members)
         yield from textwrap.wrap(
-            f"{layout_words(candidate)}: {candidate['verdict']}; {candidate['reason']}",
-            WIDTH,
-            initial_indent="  ",
-            subsequent_indent="     ",
+            f"{names}: {verdict}; {reasons[0]}{more}", WIDTH, initial_indent="  ", subsequent_indent="     "
         )
+
+
+def _served(document: Document) -> str:
+    """How many requests of the context length there is room for, and how many run."""
+    kv, settings = document["kv"], document["settings"]
+    room, length = kv["max_concurrency"], f"{settings['context_length']:,}"
+    each = f"{gib(kv['bytes_per_request_per_rank'], 2)} each{' on every rank' if len(document['ranks']) > 1 else ''}"
+    requests = f"1 request of {length} tokens" if f"{room:.2f}" == "1.00" else f"{room:.2f} requests of {length} tokens"
+    if kv.get("requests_at_once", room) >= room:
+        return f"{requests} at once ({each})"
+    flag = "--max-running-requests" if _is_sglang(document) else "--max-num-seqs"
+    return f"room for {requests} ({each}), of which {flag} lets {runs(kv)} run at once"
+
+
+def _is_sglang(document: Document) -> bool:
+    return (document.get("engine") or {}).get("name") == "sglang"
 
 
 def sentence(document: Document) -> str:
     """What somebody who knows would say, in two or three sentences."""
-    kv, settings, ranks = document["kv"], document["settings"], document["ranks"]
-    if document["verdict"] == "refused" or not ranks:
+    kv, ranks = document["kv"], document["ranks"]
+    if not ranks:
+        return " ".join(["The plan cannot be made:", *document["reasons"]])
+    if document["verdict"] == "refused":
         return " ".join(["It does not fit.", *document["reasons"]])
     tight = min(ranks, key=lambda rank: rank["free_bytes"] - rank["short_bytes"])
     cache = tight["kv_bytes"] + tight["state_bytes"]
@@ -111,23 +145,9 @@ def sentence(document: Document) -> str:
     fits = "It fits" if document["verdict"] == "fits" else "It fits only just"
     if tight["short_bytes"] > tight["reserve_bytes"]:
         fits = "It fits only where more memory is free than usual"
-    engine = (document.get("engine") or {}).get("name") or "vllm"
-    knob = (
-        f"--mem-fraction-static {settings['mem_fraction_static']:.3f}"
-        if engine == "sglang"
-        else f"--kv-cache-memory-bytes {settings['kv_cache_bytes']} and --gpu-memory-utilization "
-        f"{settings['gpu_memory_utilization']:.3f}"
-    )
-    if (settings["ep"] or 1) > 1:
-        knob += f" and --ep-size {settings['ep']}" if engine == "sglang" else " and --enable-expert-parallel"
     weights = f"{gib(tight['weights_bytes'])} of weights on {where}"
     room = f"and a cache fixed at {gib(cache)}" if kv["fixed"] else f"leave {gib(cache)} for the cache"
-    words = (
-        f"{fits}: {weights} {room}, which is "
-        f"{kv['tokens']:,} tokens: {kv['max_concurrency']:.2f} requests of {settings['context_length']:,} tokens at "
-        f"once ({gib(kv['bytes_per_request_per_rank'], 2)} each on every rank). "
-        f"Start {'SGLang' if engine == 'sglang' else 'vLLM'} with {knob}; {_kept(tight)}"
-    )
+    words = f"{fits}: {weights} {room}, which is {kv['tokens']:,} tokens: {_served(document)}. {_kept(tight)}"
     return " ".join([words, *document["reasons"]])
 
 
@@ -136,9 +156,9 @@ def _kept(rank: Mapping[str, Any]) -> str:
     kept = rank["reserve_bytes"] - rank["short_bytes"]
     if kept < 0:
         have = rank["available_bytes"] or 0
-        return f"that takes {gib(have - kept)} of free memory on a node, of which {gib(have)} are assumed."
+        return f"That takes {gib(have - kept)} of free memory on a node, of which {gib(have)} are assumed."
     if (rank["total_bytes"] or 0) < UNIFIED_FROM:
-        return f"{gib(kept)} stay in reserve." if kept else "nothing is kept in reserve."
+        return f"{gib(kept)} stay in reserve." if kept else "Nothing is kept in reserve."
     return f"{gib(kept)} stay with the system and the engine's processes, because a GB10 without free memory freezes."
 
 
@@ -158,10 +178,27 @@ def levers(document: Document) -> Iterator[str]:
 def more(document: Document) -> Iterator[str]:
     """What each setting alone would add to a plan that fits."""
     for lever in document["levers"]:
-        gives = f"{lever['cache_bytes'] / GIB:+.1f} GiB of cache, {lever['max_concurrency']:.2f} at once"
+        run, room = runs(lever), f"{lever['max_concurrency']:.2f}"
+        gives = f"{lever['cache_bytes'] / GIB:+.1f} GiB of cache, {run} at once"
+        gives += "" if run == room else f", room for {room}"
         yield from textwrap.wrap(
             f"- {lever['change']}  [{gives}]", WIDTH, initial_indent="  ", subsequent_indent="    "
         )
+
+
+def command(flags: Sequence[str]) -> Iterator[str]:
+    """Flags with their values, some in a line, to be copied."""
+    words: list[str] = []
+    for flag in flags:
+        value = bool(words) and not flag.startswith("-") and " " not in words[-1]
+        words[len(words) - value :] = [f"{words[-1]} {shlex.quote(flag)}" if value else shlex.quote(flag)]
+    line = ""
+    for word in words:
+        if line and len(line) + len(word) > WIDTH - 6:
+            yield f"  {line} \\"
+            line = ""
+        line = f"{line} {word}".strip()
+    yield f"  {line}"
 
 
 def paragraph(text: str) -> list[str]:
@@ -171,9 +208,13 @@ def paragraph(text: str) -> list[str]:
 def lines(document: Document, brief: bool = False) -> Iterator[str]:
     """The whole of it; ``brief`` is what a deploy shows: the bars, the sum and the sentence."""
     settings = document["settings"]
-    title = [str((document.get("model") or {}).get("name") or ""), layout_words(settings)]
-    title += [f"context {settings['context_length']:,}", f"{document['verdict']}"]
-    yield f"plan: {', '.join(filter(None, title))} ({engine_words(document.get('engine'))})"
+    title = [str((document.get("model") or {}).get("name") or "")]
+    if document["ranks"]:
+        title += [layout_words(settings), f"context {settings['context_length']:,}"]
+    title.append(document["verdict"])
+    option = document.get("option")
+    of = f" of option {option!r}" if option else ""
+    yield f"plan{of}: {', '.join(filter(None, title))} ({engine_words(document.get('engine'))})"
     if document["ranks"]:
         yield ""
         yield from bars(document)
@@ -185,6 +226,11 @@ def lines(document: Document, brief: bool = False) -> Iterator[str]:
         yield from paragraph(note)
     if brief:
         return
+    if document["flags"]:
+        yield ""
+        others = " (a deploy adds addresses and ranks)" if len(document["ranks"]) > 1 else ""
+        yield f"Flags that this rests on, for each rank{others}:"
+        yield from command(document["flags"])
     if len(document["candidates"]) > 1:
         yield ""
         yield "Layouts that were tried:"
@@ -194,14 +240,17 @@ def lines(document: Document, brief: bool = False) -> Iterator[str]:
         yield "Options (GiB of one rank; left: beside one request, or beside a cache of a fixed size):"
         yield from options_table(document["options"])
         yield from refused_options(document)
+        yield from option_notes(document)
+        if option and document["verdict"] == "refused":
+            yield from paragraph(verdicts(document))
     if document["changes"]:
         yield ""
         refused = document["verdict"] == "refused"
-        yield "What would help, the smallest change first:" if refused else "What else would change it:"
+        yield "What would help, what fits first, then the smallest change:" if refused else "What else would change it:"
         yield from levers(document)
     if document["levers"]:
         yield ""
-        yield f"Levers, each alone (now {document['kv']['max_concurrency']:.2f} requests at once):"
+        yield f"Levers, each alone (now {runs(document['kv'])} requests at once):"
         yield from more(document)
     if document["expected_log"] and document["verdict"] != "refused":
         yield ""
@@ -213,7 +262,7 @@ def lines(document: Document, brief: bool = False) -> Iterator[str]:
 def headline(document: Document) -> str:
     asked = (document.get("nodes") or {}).get("count") or document["settings"]["tp"]
     what = f"This model does not fit {asked} node{'' if asked == 1 else 's'} with these settings"
-    return f"{what if document['ranks'] else 'There is no plan for these settings'}; nothing has been changed."
+    return f"{what if document['ranks'] else 'The plan cannot be made'}; nothing has been changed."
 
 
 def refusal(document: Document) -> str:
@@ -221,7 +270,7 @@ def refusal(document: Document) -> str:
     text = [headline(document)]
     text += [f"  - {reason}" for reason in document["reasons"]]
     if document["changes"]:
-        text.append("What would help, the smallest change first:")
+        text.append("What would help, what fits first, then the smallest change:")
         for number, change in enumerate(document["changes"], 1):
             effect, verdict = change.get("effect_bytes"), change.get("verdict")
             notes = [f"{effect / GIB:+.1f} GiB" if effect else "", f"then {verdict}" if verdict else ""]

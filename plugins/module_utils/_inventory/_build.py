@@ -17,6 +17,10 @@ NEEDS_HEADERS = (
     "The weights cannot be derived from config.json ({}): planning needs the safetensors headers. "
     "Download the model, or give its Hugging Face id so that the headers are read from the hub."
 )
+CORRECT = (
+    "The weights cannot be derived from config.json ({}). Fetch the file again or correct it; with the safetensors "
+    "headers, of the downloaded model or of its Hugging Face id, they need not be derived."
+)
 
 
 def inventory(config: dict[str, Any]) -> tuple[dict[str, int], str | None]:
@@ -28,7 +32,7 @@ def inventory(config: dict[str, Any]) -> tuple[dict[str, int], str | None]:
         return {}, NEEDS_HEADERS.format(f"model_type {model_type or 'missing'} is not known")
     scheme, reason = Scheme.of(config)
     if scheme is None:
-        return {}, NEEDS_HEADERS.format(reason)
+        return {}, CORRECT.format(reason)
     plain = DTYPE_BYTES.get(dtype_of(config), 2)
     layers = text.get("num_hidden_layers")
     by_class: dict[str, int] = {}
@@ -43,9 +47,9 @@ def inventory(config: dict[str, Any]) -> tuple[dict[str, int], str | None]:
             cls = tensor_class(tensor.module, layers)
             by_class[cls] = by_class.get(cls, 0) + size
     except KeyError as exc:
-        return {}, NEEDS_HEADERS.format(f"it has no {exc.args[0]}")
+        return {}, CORRECT.format(f"it has no {exc.args[0]}")
     except (TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError) as exc:
-        return {}, NEEDS_HEADERS.format(f"a value in it makes no sense: {exc}")
+        return {}, CORRECT.format(f"a value in it makes no sense: {str(exc)[:300]}")
     return {cls: by_class[cls] for cls in CLASSES if by_class.get(cls)}, None
 
 
@@ -58,7 +62,11 @@ def as_allocated(config: dict[str, Any], headers: dict[str, int]) -> dict[str, i
 
     The headers decide what is there. Where config.json tells nearly the same of a class, its figure is the exact one.
     """
-    derived, _reason = inventory(config)
+    return refined(inventory(config)[0], headers)
+
+
+def refined(derived: dict[str, int], headers: dict[str, int]) -> dict[str, int]:
+    """The same from what inventory() gave."""
     result = dict(headers)
     for name, size in headers.items():
         known = derived.get(name, 0)

@@ -61,9 +61,12 @@ ALGORITHMS: dict[str, Format] = {
 }
 
 
-def whole(value: Any, key: str, accepted: str = "a whole number from 1 on") -> int:
+MOST = 2**20 - 1  # no group, block or number of bits comes near
+
+
+def whole(value: Any, key: str, accepted: str = f"a whole number from 1 to {MOST}") -> int:
     """A positive number of a quantization_config; a ValueError with key and value otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**20:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MOST:
         raise ValueError(f"quantization_config: {key} is {value!r}; expected {accepted}")
     return value
 
@@ -74,7 +77,7 @@ def block_of(value: Any, key: str) -> Pair:
     return whole(value[0], key), whole(value[1], key)
 
 
-def of_weights(weights: Any, integer_zeros: bool = True) -> Format:
+def of_weights(weights: Any, integer_zeros: bool = True, activations: bool = True) -> Format:
     """Format of the "weights" of one config group (compressed-tensors and ModelOpt)."""
     if not isinstance(weights, dict):
         raise ValueError(f"quantization_config: weights of a config group is {weights!r}; expected a table")
@@ -91,7 +94,7 @@ def of_weights(weights: Any, integer_zeros: bool = True) -> Format:
         return NVFP4 if group == 16 else MXFP4
     if kind == "int" and bits in (2, 3, 4, 8):
         if strategy == "channel" or group in (None, -1):
-            return INT8_CHANNEL if bits == 8 else integer(bits, -1, False)
+            return INT8_CHANNEL if bits == 8 and activations else integer(bits, -1, False)
         return integer(bits, whole(group, "group_size"), integer_zeros and not weights.get("symmetric", True))
     raise ValueError(
         f"quantisation with {bits} bits of type {kind}, strategy {strategy}, group size {group} is not known"

@@ -24,7 +24,7 @@ from ansible_collections.gb10.serving.plugins.module_utils._inventory._common im
 )
 from ansible_collections.gb10.serving.plugins.module_utils._inventory._read import flag, layers, section, whole
 from ansible_collections.gb10.serving.plugins.module_utils._inventory._types import Family, Tensor, linear
-from ansible_collections.gb10.serving.plugins.module_utils._inventory._vision import qwen_vision
+from ansible_collections.gb10.serving.plugins.module_utils._inventory._vision import glm_vision, qwen_vision
 
 _MIXTRAL = ("w1", "w3", "w2")
 
@@ -157,6 +157,11 @@ def glm4_moe(text: dict[str, Any], config: dict[str, Any]) -> Iterator[Tensor]:
         yield from feed_forward(max(n, dense), layer)
 
 
+def glm4v_moe(text: dict[str, Any], config: dict[str, Any]) -> Iterator[Tensor]:
+    yield from glm4_moe(text, config)
+    yield from glm_vision(section(config, "vision_config") or {}, "model.visual")
+
+
 def ernie4_5_moe(text: dict[str, Any], config: dict[str, Any]) -> Iterator[Tensor]:
     bias, total = flag(text, "use_bias"), layers(text, "num_hidden_layers", least=1)
     heads, count = heads_of(text, qkv_bias=bias), whole(text, "moe_num_experts")
@@ -206,6 +211,8 @@ FAMILIES: dict[str, Family] = {
     "minimax_m2": minimax_m2,
     "gpt_oss": gpt_oss,
     "glm4_moe": glm4_moe,
+    "glm4v_moe": glm4v_moe,
+    "glm4v_moe_text": glm4_moe,
     "ernie4_5_moe": ernie4_5_moe,
     "hy_v3": hy_v3,
     **_moe_mixed.FAMILIES,

@@ -58,3 +58,28 @@ def names_of(value: Any, key: str) -> tuple[str, ...]:
 def anywhere(names: Iterable[str]) -> tuple[str, ...]:
     """Patterns that match each name anywhere in a module's name."""
     return tuple(name if name.startswith("re:") else f"re:.*{re.escape(name)}" for name in names)
+
+
+MLA_JOINED = "fused_qkv_a_proj"
+
+_FUSED = {
+    "gate_proj": "gate_up_proj",
+    "up_proj": "gate_up_proj",
+    "q_proj": "qkv_proj",
+    "k_proj": "qkv_proj",
+    "v_proj": "qkv_proj",
+    "q_a_proj": MLA_JOINED,
+    "kv_a_proj_with_mqa": MLA_JOINED,
+    "in_proj_qkv": "in_proj_qkvz",
+    "in_proj_z": "in_proj_qkvz",
+    "in_proj_b": "in_proj_ba",
+    "in_proj_a": "in_proj_ba",
+}
+
+
+def fused_name(module: str) -> str:
+    """The module as the engine has it, which makes one layer of some that stand side by side in the checkpoint."""
+    parent, _dot, name = module.rpartition(".")
+    if name == "up_proj" and "mixer" in parent:  # Nemotron's MLP has no gate
+        return module
+    return f"{parent}.{_FUSED.get(name, name)}" if parent else module

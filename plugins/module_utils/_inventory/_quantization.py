@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.gb10.serving.plugins.module_utils._inventory import _formats as formats
 from ansible_collections.gb10.serving.plugins.module_utils._inventory._formats import Format
-from ansible_collections.gb10.serving.plugins.module_utils._inventory._patterns import anywhere, matcher, names_of
+from ansible_collections.gb10.serving.plugins.module_utils._inventory._patterns import (
+    MLA_JOINED,
+    anywhere,
+    fused_name,
+    matcher,
+    names_of,
+)
 from ansible_collections.gb10.serving.plugins.module_utils._inventory._types import Tensor
 
 KNOWN = "fp8, modelopt, compressed-tensors, mxfp4, awq, gptq, auto-round and fbgemm_fp8"
@@ -33,26 +39,26 @@ class Scheme:
     layers: dict[str, Format | None] = field(default_factory=dict)  # module or its parent -> format; None is plain
     targets: tuple[tuple[tuple[str, ...], Format], ...] = ()  # patterns -> format
     head: bool = False  # the output layer is a linear layer as any other
+    fused: tuple[str, ...] = ()  # patterns that the engine holds against the names of its fused layers as well
+    joined: tuple[str, ...] = ()  # and wildcards that it holds against these alone: MLA's down projections are one
+    renamed: tuple[str, str] = ("", "")  # what the engine calls a part of the names
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> tuple[Scheme | None, str | None]:
         """(scheme, None), or (None, why it is not known)."""
-        raw = config.get("quantization_config")
-        if not raw:
-            text = config.get("text_config")
-            raw = text.get("quantization_config") if isinstance(text, dict) else None
-        if not raw:
+        raw = raw_of(config)
+        if raw is None:
             return cls(), None
         if not isinstance(raw, dict):
-            return None, f"quantization_config is {raw!r}; expected a table"
+            return None, f"quantization_config is {raw!r:.60}; expected a table, or null for none"
         method = str(raw.get("quant_method") or "").lower()
         if not method and ("quant_algo" in raw or "quantization" in raw):
             method = "modelopt"
-        reader = next((read for prefix, read in _METHODS.items() if method.startswith(prefix)), None)
+        reader = _METHODS.get(method.replace("_", "-"))
         if reader is None:
             return None, f"quantization_config: quant_method is {raw.get('quant_method')!r}; known are {KNOWN}"
         try:
-            return reader(raw, config), None
+            return _as_named(reader(raw, config), method, config), None
         except ValueError as exc:
             return None, str(exc)
         except (TypeError, AttributeError, KeyError) as exc:
@@ -60,14 +66,14 @@ class Scheme:
 
     def format(self, module: str) -> Format | None:
         """Format of a linear layer, None for the model's own dtype."""
-        module = module.replace("*", "0")  # the first expert stands for all of a layer
+        module = module.replace("*", "0").replace(*self.renamed)  # the first expert stands for all of a layer
         if self.layers:
             name = module
             while name:
                 if name in self.layers:
                     return self.layers[name]
                 name = name.rpartition(".")[0]
-        if (not self.head and _HEAD.search(module)) or (self.ignored and matcher(self.ignored)(module)):
+        if (not self.head and _HEAD.search(module)) or self._ignores(module):
             return None
         for patterns, chosen in self.targets:
             if matcher(patterns)(module):
@@ -76,12 +82,34 @@ class Scheme:
             return self.experts
         return self.default
 
+    def _ignores(self, module: str) -> bool:
+        if self.fused:
+            experts = _EXPERT.search(module)
+            if experts and self.fused == self.ignored:  # parts of names: the engine asks for all experts at once
+                return matcher(self.fused)(module[: experts.end()])
+            if not experts and matcher(self.fused)(fused_name(module)):
+                return True
+        if self.joined and (fused := fused_name(module)).endswith(MLA_JOINED):
+            plain = tuple(name for name in self.ignored if "*" not in name)
+            return matcher(self.joined)(fused) or matcher(plain)(module)
+        return bool(self.ignored) and matcher(self.ignored)(module)
+
     def bytes(self, tensor: Tensor, plain: int) -> int:
         chosen = self.format(tensor.module)
         if chosen is None:
             return tensor.elements * plain
         out, into = tensor.shape
         return tensor.count * chosen.bytes(out, into)
+
+
+def _as_named(scheme: Scheme, method: str, config: dict[str, Any]) -> Scheme:
+    """vLLM's classes call some modules otherwise than the checkpoint: names follow, expressions do not."""
+    names = config.get("architectures")
+    if method != "compressed-tensors" or not isinstance(names, list) or "GptOssForCausalLM" not in names:
+        return scheme
+    there, here = ".self_attn.", ".attn."
+    ignored = tuple(name if name.startswith("re:") else name.replace(there, here) for name in scheme.ignored)
+    return replace(scheme, ignored=ignored, renamed=(there, here))
 
 
 def _fp8(raw: dict[str, Any], config: dict[str, Any]) -> Scheme:
@@ -130,7 +158,10 @@ def _modelopt(raw: dict[str, Any], config: dict[str, Any]) -> Scheme:
         if not layers:
             raise ValueError("quantization_config: quant_algo is MIXED_PRECISION and quantized_layers is missing")
         return Scheme(ignored=ignored, layers=layers)
-    return Scheme(_algorithm(algorithm), ignored=ignored, head=True)
+    parts = anywhere(name for name in ignored if "*" not in name)
+    mla = any(part.get("q_lora_rank") for part in (config, config.get("text_config")) if isinstance(part, dict))
+    joined = tuple(name for name in ignored if "*" in name) if mla else ()
+    return Scheme(_algorithm(algorithm), ignored=ignored, head=True, fused=parts, joined=joined)
 
 
 def _compressed(raw: dict[str, Any], config: dict[str, Any]) -> Scheme:
@@ -142,7 +173,7 @@ def _compressed(raw: dict[str, Any], config: dict[str, Any]) -> Scheme:
         raise ValueError(f"quantization_config: config_groups is {groups!r}; expected at least one group")
     default, targets = None, []
     for group in groups.values():
-        chosen = formats.of_weights(group.get("weights"))
+        chosen = formats.of_weights(group.get("weights"), activations=bool(group.get("input_activations")))
         named = tuple(t for t in names_of(group.get("targets") or ["Linear"], "targets") if not _is_class(t))
         if len(named) < len(group.get("targets") or ["Linear"]):
             default = chosen
@@ -174,10 +205,19 @@ def _bits_group(raw: dict[str, Any], zeros: bool) -> Format:
     return formats.integer(bits, -1 if group == -1 else formats.whole(group, "group_size"), zeros)
 
 
+def _tables(raw: dict[str, Any], key: str) -> list[tuple[str, dict[str, Any]]]:
+    """Pattern -> what is different for the modules that it names."""
+    value = {} if raw.get(key) is None else raw[key]
+    if not isinstance(value, dict) or not all(isinstance(one, dict) for one in value.values()):
+        raise ValueError(f"quantization_config: {key} is {str(value)[:60]}; expected a table of tables by module")
+    return list(value.items())
+
+
 def _awq(raw: dict[str, Any], config: dict[str, Any]) -> Scheme:
     """Names match anywhere in a module's name."""
     ignored = names_of(raw.get("modules_to_not_convert"), "modules_to_not_convert")
-    return Scheme(_bits_group(raw, True), ignored=(*anywhere(ignored), *_TOWERS))
+    patterns = (*anywhere(ignored), *_TOWERS)
+    return Scheme(_bits_group(raw, True), ignored=patterns, fused=patterns)
 
 
 _TOWERS = (rf"re:.*{_VISION.pattern}",)  # integer checkpoints leave them as they were
@@ -186,7 +226,7 @@ _TOWERS = (rf"re:.*{_VISION.pattern}",)  # integer checkpoints leave them as the
 def _gptq(raw: dict[str, Any], config: dict[str, Any]) -> Scheme:
     """ "dynamic" has expressions: "-:" leaves a module as it was, "+:" gives it other bits."""
     ignored, targets = list(anywhere(names_of(raw.get("modules_in_block_to_not_quantize"), "modules"))), []
-    for name, change in (raw.get("dynamic") or {}).items():
+    for name, change in _tables(raw, "dynamic"):
         expression = f"re:.*(?:{name[2:] if name[:2] in ('-:', '+:') else name})"
         if name.startswith("-:"):
             ignored.append(expression)
@@ -202,75 +242,49 @@ def _auto_round(raw: dict[str, Any], config: dict[str, Any]) -> Scheme:
         raise ValueError(f"quantization_config: data_type is {data_type!r}; known is int")
     ignored: list[str] = list(_TOWERS)
     targets: list[tuple[tuple[str, ...], Format]] = []
-    for name, change in (raw.get("extra_config") or {}).items():
+    for name, change in _tables(raw, "extra_config"):
         pattern = name if not re.search(r"[\\|(\[^$+?]|\.\*", name) else f"re:{name}"
-        if change.get("bits", raw.get("bits")) >= 16:
+        bits = change.get("bits", raw.get("bits", 4))
+        if formats.whole(bits, f"extra_config: bits of {name[:60]}", "2, 3, 4, 8, 16 or 32") >= 16:
             ignored.append(pattern)
         else:
             targets.append(((pattern,), _bits_group({**raw, **change}, True)))
     return Scheme(_bits_group(raw, True), ignored=tuple(ignored), targets=tuple(targets))
 
 
-# Start of quant_method -> reader. First match wins.
+# quant_method, "_" written as "-" -> reader. The names are those that engines and tools write; no other is guessed.
 _METHODS: dict[str, Callable[[dict[str, Any], dict[str, Any]], Scheme]] = {
     "fp8": _fp8,
     "modelopt": _modelopt,
+    "modelopt-fp8": _modelopt,
+    "modelopt-fp4": _modelopt,
+    "modelopt-mxfp8": _modelopt,
+    "modelopt-mixed": _modelopt,
     "compressed-tensors": _compressed,
     "mxfp4": _mxfp4,
-    "gpt_oss_mxfp4": _mxfp4,
-    "fbgemm_fp8": _fbgemm,
+    "gpt-oss-mxfp4": _mxfp4,
+    "fbgemm-fp8": _fbgemm,
     "awq": _awq,
+    "awq-marlin": _awq,
     "gptq": _gptq,
+    "gptq-marlin": _gptq,
     "auto-round": _auto_round,
     "inc": _auto_round,
 }
 
 
+def raw_of(config: dict[str, Any]) -> Any:
+    """What config.json says of its quantisation, whatever it is; None where it says nothing."""
+    for part in (config, config.get("text_config")):
+        raw = part.get("quantization_config") if isinstance(part, dict) else None
+        if raw is not None and raw != {}:
+            return raw
+    return None
+
+
 def merge_hf_quant_config(config: dict[str, Any], hf_quant: Any) -> dict[str, Any]:
     """config.json with the quantisation of a hf_quant_config.json beside it, where it has none of its own."""
     inner = hf_quant.get("quantization") if isinstance(hf_quant, dict) else None
-    if config.get("quantization_config") or not isinstance(inner, dict) or not inner.get("quant_algo"):
+    if raw_of(config) is not None or not isinstance(inner, dict) or not inner.get("quant_algo"):
         return config
     return {**config, "quantization_config": {"quant_method": "modelopt", **inner}}
-
-
-_PREFIXES = ("model.", "model.language_model.", "language_model.model.", "backbone.", "")
-_EXPERTS = {  # model_type -> name of a routed expert's projection, where it is not the usual one
-    "minimax_m2": "block_sparse_moe.experts.0.w1",
-    "mixtral": "block_sparse_moe.experts.0.w1",
-    "nemotron_h": "mixer.experts.0.up_proj",
-    "deepseek_v4": "ffn.experts.0.w1",
-    "step3p5": "moe.experts.0.gate_proj",
-    "llama4": "feed_forward.experts.0.gate_proj",
-    "gemma4": "experts.0.gate_proj",
-}
-
-
-def _anyhow(scheme: Scheme, layer: int, name: str) -> Format | None:
-    """Format of a module of a layer, whatever prefix the checkpoint gives it."""
-    found = [scheme.format(f"{prefix}layers.{layer}.{name}") for prefix in _PREFIXES]
-    if scheme.layers:
-        return next((one for one in found if one), None)
-    return None if None in found else found[0]
-
-
-def formats_of(config: dict[str, Any], layers: Any) -> dict[str, Any]:
-    """What planning must know: the format of the routed experts, and whether MLA's latent projection has one."""
-    unknown = {"experts": None, "group": None, "zeros": False, "symmetric": False, "latent": True}
-    scheme, _reason = Scheme.of(config)
-    if scheme is None:
-        return unknown
-    middle = layers // 2 if isinstance(layers, int) else 0
-    name = _EXPERTS.get(str(config.get("model_type")), "mlp.experts.0.gate_proj")
-    try:
-        experts, latent = (_anyhow(scheme, middle, module) for module in (name, "self_attn.kv_b_proj"))
-    except ValueError:  # a pattern that is none: the inventory says so
-        return unknown
-    raw = config.get("quantization_config") or {}
-    return {
-        "experts": experts.name if experts else None,
-        "group": experts.block[1] if experts and experts.block else None,
-        "zeros": bool(experts and experts.zero_bits),
-        "symmetric": bool(raw.get("sym")),
-        "latent": latent is not None,
-    }

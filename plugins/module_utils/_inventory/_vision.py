@@ -51,6 +51,40 @@ def qwen_vision(vision: dict[str, Any], prefix: str) -> Iterator[Tensor]:
         yield from biased(f"{prefix}.{name}.linear_fc2", out, merged)
 
 
+def glm_vision(vision: dict[str, Any], prefix: str) -> Iterator[Tensor]:
+    """GLM-4.5V: gated MLPs as wide as the language model, and a merger as wide as intermediate_size."""
+    hidden, out = whole(vision, "hidden_size"), whole(vision, "out_hidden_size")
+    inner, patch = whole(vision, "intermediate_size"), whole(vision, "patch_size", most=4096)
+    frames, merge = (
+        whole(vision, "temporal_patch_size", default=2, most=4096),
+        whole(vision, "spatial_merge_size", most=64),
+    )
+    yield Tensor(f"{prefix}.patch_embed.proj", (hidden, whole(vision, "in_channels", default=3), frames, patch, patch))
+    yield Tensor(f"{prefix}.patch_embed.proj.bias", (hidden,))
+    yield Tensor(f"{prefix}.embeddings.position_embedding", ((whole(vision, "image_size") // patch) ** 2, hidden))
+    for name in ("post_conv_layernorm", "post_layernorm"):
+        yield Tensor(f"{prefix}.{name}", (hidden,))
+    bias = bool(vision.get("attention_bias"))
+    for number in range(layers(vision, "depth")):
+        block = f"{prefix}.blocks.{number}"
+        yield Tensor(f"{block}.norm1", (hidden,))
+        yield Tensor(f"{block}.norm2", (hidden,))
+        yield linear(f"{block}.attn.qkv", 3 * hidden, hidden)
+        if bias:
+            yield Tensor(f"{block}.attn.qkv.bias", (3 * hidden,))
+        yield linear(f"{block}.attn.proj", hidden, hidden)
+        for projection in ("gate_proj", "up_proj"):
+            yield linear(f"{block}.mlp.{projection}", out, hidden)
+        yield linear(f"{block}.mlp.down_proj", hidden, out)
+    yield Tensor(f"{prefix}.downsample", (out, hidden, merge, merge))
+    yield Tensor(f"{prefix}.downsample.bias", (out,))
+    yield linear(f"{prefix}.merger.proj", out, out)
+    yield from layer_norm(f"{prefix}.merger.post_projection_norm", out)
+    for projection in ("gate_proj", "up_proj"):
+        yield linear(f"{prefix}.merger.{projection}", inner, out)
+    yield linear(f"{prefix}.merger.down_proj", out, inner)
+
+
 def moon_vision(vision: dict[str, Any], text_hidden: int) -> Iterator[Tensor]:
     """Kimi's MoonViT and the projector into the language model."""
     hidden = whole(vision, "vt_hidden_size", "hidden_size")

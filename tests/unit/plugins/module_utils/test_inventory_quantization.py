@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.gb10.serving.plugins.module_utils._inventory import _formats as formats
-from ansible_collections.gb10.serving.plugins.module_utils._inventory._quantization import (
-    Scheme,
-    formats_of,
-    merge_hf_quant_config,
-)
+from ansible_collections.gb10.serving.plugins.module_utils._inventory._layer_formats import formats_of
+from ansible_collections.gb10.serving.plugins.module_utils._inventory._quantization import Scheme, merge_hf_quant_config
 from ansible_collections.gb10.serving.plugins.module_utils._inventory._types import Tensor, linear
 
 L = "model.layers.3"
@@ -105,7 +102,7 @@ CASES: list[tuple[Any, dict[str, Any], str, str | None]] = [
     (groups(FLOAT8), {}, f"{L}.mlp.up_proj", "fp8_channel"),
     (groups({**FLOAT8, "strategy": "tensor"}), {}, f"{L}.mlp.up_proj", "fp8"),
     (groups({**FLOAT8, "strategy": "block", "block_structure": [128, 128]}), {}, f"{L}.mlp.up_proj", "fp8_block"),
-    (groups({**FLOAT8, "type": "int"}), {}, f"{L}.mlp.up_proj", "int8_channel"),
+    (groups({**FLOAT8, "type": "int"}), {}, f"{L}.mlp.up_proj", "int8"),
     (groups({"num_bits": 4, "type": "float", "group_size": 16}), {}, f"{L}.mlp.up_proj", "nvfp4"),
     (groups({"num_bits": 4, "type": "float", "group_size": 32}), {}, f"{L}.mlp.up_proj", "mxfp4"),
     (groups(INT4), {}, f"{L}.mlp.experts.*.up_proj", "int4"),
@@ -118,7 +115,18 @@ CASES: list[tuple[Any, dict[str, Any], str, str | None]] = [
     ({"quant_method": "mxfp4"}, {}, f"{L}.self_attn.q_proj", None),
     ({"quant_method": "fbgemm_fp8", "modules_to_not_convert": ["model.layers.3"]}, {}, f"{L}.mlp.up_proj", None),
     ({"quant_method": "awq", "bits": 4, "group_size": 128}, {}, f"{L}.mlp.up_proj", "int4"),
+    ({"quant_method": "awq_marlin", "bits": 4, "group_size": 128}, {}, f"{L}.mlp.up_proj", "int4"),
+    ({"quant_method": "modelopt_fp4", "quant_algo": "NVFP4"}, {}, f"{L}.mlp.up_proj", "nvfp4"),
+    ({"quant_method": "auto_round", "bits": 4}, {}, f"{L}.mlp.up_proj", "int4"),
+    ({"quant_method": "gpt_oss_mxfp4"}, {}, f"{L}.mlp.experts.gate_up_proj", "mxfp4"),
     ({"quant_method": "awq", "modules_to_not_convert": ["self_attn"]}, {}, f"{L}.self_attn.q_proj", None),
+    # "mlp.gate" is a part of mlp.gate_up_proj, which is what the engine makes of both; experts are asked for together.
+    ({"quant_method": "awq", "modules_to_not_convert": ["mlp.gate"]}, {}, f"{L}.mlp.up_proj", None),
+    ({"quant_method": "awq", "modules_to_not_convert": ["mlp.gate"]}, {}, f"{L}.mlp.down_proj", "int4"),
+    ({"quant_method": "awq", "modules_to_not_convert": ["gate"]}, {}, f"{L}.mlp.experts.*.gate_proj", "int4"),
+    ({"quant_method": "awq", "modules_to_not_convert": ["gate"]}, {}, "backbone.layers.3.mixer.up_proj", "int4"),
+    (modelopt("NVFP4", ignore=[f"{L}.mlp.gate"]), {}, f"{L}.mlp.up_proj", None),
+    (modelopt("NVFP4", ignore=[f"{L}.mlp.gate"]), {}, f"{L}.mlp.experts.*.up_proj", "nvfp4"),
     ({"quant_method": "awq", "modules_to_not_convert": None}, {}, "model.visual.blocks.0.attn.qkv", None),
     ({"quant_method": "gptq", "bits": 8, "group_size": -1}, {}, f"{L}.mlp.up_proj", "int8"),
     ({"quant_method": "gptq", "bits": 4, "dynamic": {"-:.*gate$": {}}}, {}, f"{L}.mlp.gate", None),
@@ -178,9 +186,20 @@ def test_bytes_of_many_layers_of_one_shape() -> None:
 UNKNOWN: list[tuple[Any, dict[str, Any], list[str]]] = [
     ("fp8", {}, ["quantization_config", "'fp8'", "a table"]),
     ({"quant_method": "bitsandbytes"}, {}, ["quant_method", "'bitsandbytes'", "compressed-tensors"]),
+    ({"quant_method": "fp8_nonsense"}, {}, ["quant_method", "'fp8_nonsense'", "known are fp8, modelopt"]),
+    ({"quant_method": "fp8x"}, {}, ["quant_method", "'fp8x'", "known are"]),
+    ({"quant_method": "awq_marlinfoo", "bits": 4}, {}, ["quant_method", "'awq_marlinfoo'", "known are"]),
     ({"bits": 4}, {}, ["quant_method", "None"]),
+    ([], {}, ["quantization_config", "[]", "null"]),
+    (0, {}, ["quantization_config", "0", "null"]),
+    ("", {}, ["quantization_config", "''", "null"]),
+    (False, {}, ["quantization_config", "False", "null"]),
+    ({**FP8, "weight_block_size": [10**9, 10**9]}, {}, ["weight_block_size", "1000000000", "from 1 to 1048575"]),
+    ({"quant_method": "auto-round", "extra_config": {"a": {"bits": "16"}}}, {}, ["bits of a", "'16'", "8, 16 or 32"]),
+    ({"quant_method": "auto-round", "extra_config": {"a": 3}}, {}, ["extra_config", "{'a': 3}", "a table of tables"]),
+    ({"quant_method": "gptq", "dynamic": [1]}, {}, ["dynamic", "[1]", "a table of tables"]),
     ({**FP8, "weight_block_size": [128]}, {}, ["weight_block_size", "[128]", "two whole numbers"]),
-    ({**FP8, "weight_block_size": [0, 128]}, {}, ["weight_block_size", "0", "from 1 on"]),
+    ({**FP8, "weight_block_size": [0, 128]}, {}, ["weight_block_size", "0", "from 1 to 1048575"]),
     ({**FP8, "weight_block_size": 128}, {}, ["weight_block_size", "128"]),
     ({**FP8, "modules_to_not_convert": "lm_head"}, {}, ["modules_to_not_convert", "lm_head", "a list"]),
     (FP8, {"expert_dtype": "int3"}, ["expert_dtype", "'int3'", "fp8 and fp4"]),
@@ -209,7 +228,12 @@ def test_an_unknown_quantisation_has_a_reason(quantization: Any, config: dict[st
 
 BESIDE = {
     "producer": {"name": "modelopt", "version": "0.29"},
-    "quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": ["a"]},
+    "quantization": {
+        "quant_algo": "NVFP4",
+        "kv_cache_quant_algo": "FP8",
+        "group_size": 16,
+        "exclude_modules": ["model.layers.0"],
+    },
 }
 
 
@@ -218,7 +242,7 @@ def test_what_lies_beside_is_merged_in() -> None:
     assert merged["quantization_config"]["quant_method"] == "modelopt"
     assert merged["quantization_config"]["kv_cache_quant_algo"] == "FP8"
     assert scheme(merged["quantization_config"]).format(f"{L}.mlp.up_proj") is formats.NVFP4
-    assert scheme(merged["quantization_config"]).format("a") is None
+    assert scheme(merged["quantization_config"]).format("model.layers.0.mlp.up_proj") is None
 
 
 @pytest.mark.parametrize(
@@ -243,6 +267,26 @@ def test_what_planning_must_know() -> None:
         "zeros": True,
         "symmetric": False,
         "latent": False,
+        "splits": {
+            key: {"of": 64, "form": "int4"}
+            for key in ("intermediate_size", "shared_expert_intermediate_size", "linear_attention")
+        },
+        "ordered": None,
     }
     assert formats_of({"model_type": "deepseek_v3", "quantization_config": FP8}, 61)["latent"]
     assert formats_of({"quantization_config": {"quant_method": "never"}}, 1)["experts"] is None
+
+
+@pytest.mark.parametrize(
+    ("quantization", "expected"),
+    [
+        ({"quant_method": "gptq", "bits": 4, "desc_act": True, "group_size": 128}, "desc_act"),
+        ({"quant_method": "gptq", "bits": 4, "desc_act": True, "group_size": -1}, None),
+        ({"quant_method": "gptq", "bits": 4, "desc_act": False, "group_size": 128}, None),
+        (groups({"num_bits": 4, "type": "int", "group_size": 128, "actorder": "group"}), "actorder"),
+        (groups({"num_bits": 4, "type": "int", "group_size": 128, "actorder": "static"}), None),
+        (groups({"num_bits": 4, "type": "int", "group_size": 128}), None),
+    ],
+)
+def test_an_order_of_inputs_is_noticed(quantization: dict[str, Any], expected: str | None) -> None:
+    assert formats_of({"quantization_config": quantization}, 4)["ordered"] == expected

@@ -17,6 +17,7 @@ from ansible_collections.gb10.serving.tests.unit.plugins.module_utils.test_safet
 from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.memory_models import CONFIGS
 
 INDEX = "model.safetensors.index.json"
+CONFIG = {**CONFIGS["tiny"], "model_type": "tiny"}
 
 
 def header(*tensors: str, elements: int = 4) -> dict[str, Any]:
@@ -32,13 +33,13 @@ def shard_name(number: int, count: int) -> str:
 
 
 def write_model(folder: Path, shards: int = 2, per_shard: int = 3) -> Path:
-    """A small model of the tiny test architecture, with an index."""
+    """A small model with the layers of the tiny test architecture, whose other sizes nothing is known of; an index."""
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(CONFIGS["tiny"]))
+    (folder / "config.json").write_text(json.dumps(CONFIG))
     (folder / "README.md").write_text("# model\n")
     weight_map: dict[str, str] = {}
     for number in range(1, shards + 1):
-        names = [f"model.layers.{number % 4}.mlp.experts.{number}.{n}.weight" for n in range(per_shard)]
+        names = [f"model.layers.{(number + n) % 4}.mlp.experts.{number}.{n}.weight" for n in range(per_shard)]
         (folder / shard_name(number, shards)).write_bytes(encode(header(*names), 8 * per_shard))
         weight_map |= dict.fromkeys(names, shard_name(number, shards))
     (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))

@@ -35,7 +35,7 @@ def test_a_multimodal_wrapper_gives_the_numbers_of_its_text_part() -> None:
     assert (numbers["num_experts"], numbers["dense_layers"], numbers["mtp_layers"]) == (256, 0, 1)
     assert numbers["vision"]["depth"] == 27
     assert numbers["linear"] == {"key_heads": 16, "value_heads": 64, "key_head_dim": 128, "value_head_dim": 128,
-                                 "conv_kernel": 4, "ssm_dtype": "float32"}  # fmt: skip
+                                 "conv_kernel": 4, "ssm_dtype": "float32", "separate_inputs": False}  # fmt: skip
 
 
 def test_a_text_only_model_with_an_interval_instead_of_layer_types() -> None:
@@ -81,6 +81,10 @@ def test_one_name_for_each_number(name: str, changes: dict[str, Any], key: str, 
     assert numbers[key] == value
 
 
+ODD: tuple[Any, ...] = (0, -1, {}, [64], "64", "", True)
+NO_TABLES: tuple[Any, ...] = ([], 0, "", False, "fp8")
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -89,12 +93,35 @@ def test_one_name_for_each_number(name: str, changes: dict[str, Any], key: str, 
         ({"vocab_size": "many"}, "vocab_size is 'many'"),
         ({"hidden_size": True}, "hidden_size is True"),
         ({"layer_types": ["full_attention"] * 3}, "layer_types names 3 layers, num_hidden_layers is 32"),
+        ({"vocab_size": 10**4000}, "expected a whole number up to 1099511627775"),
+        ({"dtype": "int64"}, "config.json: dtype is 'int64'; expected one of bfloat16, float16"),
+        ({"torch_dtype": "int64"}, "config.json: torch_dtype is 'int64'"),
+        *(({"dtype": value}, f"dtype is {value!r}; expected one of") for value in ODD),
+        *(
+            ({"quantization_config": value}, f"quantization_config is {value!r}; expected a table, or null")
+            for value in NO_TABLES
+        ),
     ],
 )
 def test_nonsense_is_named(changes: dict[str, Any], words: str) -> None:
     _numbers, problems = essentials({**CONFIGS["llama-8b"], **changes})
     assert len(problems) == 1
     assert words in problems[0]
+
+
+@pytest.mark.parametrize("value", ["int64", 0, -1, {}, [64], "64"])
+def test_the_dtype_of_the_inner_part_is_looked_at(value: Any) -> None:
+    config = CONFIGS["qwen3.5-35b"]
+    _numbers, problems = essentials({**config, "text_config": {**config["text_config"], "dtype": value}})
+    (problem,) = problems
+    assert problem.startswith(f"config.json: text_config.dtype is {value!r}; expected one of bfloat16, ")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"dtype": "torch.float16"}, {"dtype": None, "torch_dtype": "half"}, {"quantization_config": None}]
+)
+def test_what_is_accepted_of_a_dtype(changes: dict[str, Any]) -> None:
+    assert essentials({**CONFIGS["llama-8b"], **changes})[1] == []
 
 
 def test_what_is_absent_is_no_problem_of_the_file() -> None:

@@ -20,6 +20,7 @@ from ansible_collections.gb10.serving.plugins.module_utils import _model_hub
 from ansible_collections.gb10.serving.plugins.module_utils._model import inspect
 from ansible_collections.gb10.serving.plugins.module_utils._model_hub import Hub, cache_directory, inspect_id
 from ansible_collections.gb10.serving.tests.unit.plugins.module_utils.test_model import INDEX, shard_name, write_model
+from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.memory_models import CONFIGS
 
 MODEL = "acme/Tiny-MoE"
 
@@ -156,6 +157,7 @@ def test_a_refusal_is_explained(server: Server, status: int, words: str) -> None
 
 def test_a_server_without_ranges_is_named_and_sends_nothing_large(server: Server) -> None:
     server.ranges = False
+    (server.folder / "config.json").write_text(json.dumps(CONFIGS["tiny"]))
     found = inspect(Hub(MODEL, endpoint=server.endpoint))
     assert "answers 200 to a request for a range" in found["problems"][0]
     assert found["tensors"]["source"] == "config.json"  # what config.json tells is still told

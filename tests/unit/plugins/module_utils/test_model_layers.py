@@ -170,6 +170,17 @@ def test_how_many_layers_draft(text: dict[str, Any], count: int) -> None:
         ({"layer_types": [1, 2, 3, 4]}, "layer_types is [1, 2, 3, 4]; expected a list"),
         ({"hybrid_override_pattern": "M*"}, "hybrid_override_pattern names 2 layers"),
         ({"num_key_value_heads": 0}, "num_key_value_heads is 0; expected a whole number from 1 on"),
+        *(
+            (
+                {"layer_types": ["linear_attention"] * 4, "mamba_ssm_dtype": value},
+                f"mamba_ssm_dtype is {value!r}; expected one of auto, bfloat16, float16",
+            )
+            for value in ("banana", -1, 0, [64], 1e15, "")
+        ),
+        (
+            {"hybrid_override_pattern": "MMM*", "mamba_ssm_cache_dtype": "int8"},
+            "mamba_ssm_cache_dtype is 'int8'; expected one of auto, bfloat16",
+        ),
         ({"head_dim": 16.5}, "head_dim is 16.5; expected a whole number"),
         ({"head_dim": 2**40}, f"head_dim is {2**40}; expected a whole number up to"),
         ({"num_kv_shared_layers": 4}, "num_kv_shared_layers is 4; expected a whole number up to 3"),

@@ -88,10 +88,36 @@ def test_one_node_more_is_tried_before_twice_as_many() -> None:
 
 def test_a_size_that_does_not_divide_leads_to_a_pipeline_where_one_fits() -> None:
     answer = _planned("qwen3.5-122b-fp8", "vllm", 3, {"tensor_parallel": 3})
-    assert "one of [1, 2] on 3 nodes" in answer["remedies"][0]
-    assert answer["remedies"][1] == "Leave gb10_plan_tp out: with tensor parallel 1, pipeline parallel 3 it fits."
+    assert [(change["change"], change["verdict"], change["settings"]) for change in answer["changes"]] == [
+        ("Set gb10_plan_tp to 2 on 3 nodes: with tensor parallel 2 it fits.", "fits", {"gb10_plan_tp": 2}),
+        (
+            "Leave gb10_plan_tp out: with tensor parallel 1, pipeline parallel 3 it fits.",
+            "fits",
+            {"gb10_plan_tp": 0},
+        ),
+    ]
     said = _planned("qwen3.5-122b-fp8", "vllm", 3, {"tensor_parallel": 3, "pipeline_parallel": 1})
     assert len(said["remedies"]) == 1
+
+
+FOUR = {"gb10_plan_nodes": 4, "gb10_plan_tp": 4}
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "wishes", "settings"),
+    [
+        ("qwen3.5-122b-fp8", 2, {"tensor_parallel": 4}, [{"gb10_plan_tp": 2}, FOUR]),
+        ("minimax-m2", 3, {"tensor_parallel": 3, "pipeline_parallel": 1}, [FOUR]),
+        ("kimi-k2-fp8", 3, {"tensor_parallel": 3, "reserve_bytes": 90 * GIB}, [{"gb10_model_id": None}]),
+    ],
+)
+def test_a_layout_that_is_named_was_planned(
+    name: str, count: int, wishes: dict[str, Any], settings: list[dict[str, Any]]
+) -> None:
+    answer = _planned(name, "vllm", count, {"context_length": 8192, **wishes})
+    assert (answer["verdict"], answer["ranks"]) == ("refused", [])
+    found = [{k: v for k, v in change["settings"].items() if k != "gb10_plan_pp"} for change in answer["changes"]]
+    assert found[: len(settings)] == settings
 
 
 def test_an_estimate_of_graphs_is_taken_off_by_a_profile_alone() -> None:

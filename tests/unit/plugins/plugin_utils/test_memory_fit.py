@@ -14,6 +14,7 @@ from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.memory_mod
 VLLM = {"name": "vllm", "version": "0.33.0"}
 
 # tensor parallel, wishes -> name of a term and its GiB
+DRAFTS = {"speculative_tokens": 1, "separate_drafter": True}
 OVERHEAD: list[tuple[int, dict[str, Any], str, float]] = [
     (1, {}, "non_torch", 0.3),
     (2, {}, "non_torch", 2.1),
@@ -25,9 +26,9 @@ OVERHEAD: list[tuple[int, dict[str, Any], str, float]] = [
     (2, {}, "fixed", 0.4),
     (8, {}, "fixed", 1.4),
     (1, {"load_format": "fastsafetensors"}, "loader", 4.4),
-    (1, {"max_num_seqs": 128, "speculative_tokens": 1}, "activation", 128 * 128256 * 15.4 * 1.5 / GIB),
-    (1, {"speculative_tokens": 1}, "drafter", 0.9),
-    (2, {"speculative_tokens": 1}, "drafter", 1.4),
+    (1, {"max_num_seqs": 128, **DRAFTS}, "activation", 128 * 128256 * 15.4 * 1.5 / GIB),
+    (1, DRAFTS, "drafter", 0.9),
+    (2, DRAFTS, "drafter", 1.4),
     (1, {"max_num_seqs": 1024}, "activation", 1024 * 128256 * 15.4 / GIB),
     (1, {"max_num_seqs": 1, "max_num_batched_tokens": 8192}, "activation", 8192 * 25 * 4096 / GIB),
 ]

@@ -12,7 +12,7 @@ from ansible_collections.gb10.serving.plugins.plugin_utils._memory_kv import Lay
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import Engine, Model, Wishes
 from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.memory_models import GIB, model
 
-OLD, NEW = {"name": "vllm", "version": "0.20.1"}, {"name": "vllm", "version": "0.27.0"}
+OLD, NEW = {"name": "vllm", "version": "0.20.1.dev0"}, {"name": "vllm", "version": "0.27.0"}
 SGLANG = {"name": "sglang", "version": "0.5.23"}
 
 

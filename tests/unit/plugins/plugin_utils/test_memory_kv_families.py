@@ -73,6 +73,7 @@ def _with(name: str, **changes: Any) -> dict[str, Any]:
 
 
 GIB = 1024**3
+V4_ROWS = {"max_num_batched_tokens": 4096, "speculative_tokens": 1}
 DRAFT = {"kind": "full", "kv_heads": 4, "head_dim": 128, "value_head_dim": 128, "of": "draft", "layers": 8}
 # model, tp, engine version, wishes, context, GiB in the log, tokens in the log
 LOGS = [
@@ -82,6 +83,7 @@ LOGS = [
     ("qwen3.5-35b-a3b", 1, "0.20", {"kv_cache_dtype": "fp8", "speculative_tokens": 2}, 262144, 52.66, 1253392),
     ("qwen3.6-27b-nvfp4", 1, "0.27", {"kv_cache_dtype": "fp8", "speculative_tokens": 8}, 262144, 22.72, 586374),
     ("qwen3.8-flash-next", 1, "0.28.1", {"kv_cache_dtype": "fp8", "speculative_tokens": 3}, 262144, 13.32, 804247),
+    ("deepseek-v4-flash", 2, "0.26.0", V4_ROWS, 912128, 7236 * 1039680 / GIB, 1009661),
     ("glm-5.2", 4, "0.30", {"speculative_tokens": 1}, 32768, 1.81e9 / GIB, 516 * 64),
 ]
 
@@ -90,8 +92,7 @@ LOGS = [
 def test_the_token_count_is_the_one_in_the_log(
     name: str, tp: int, version: str, wishes: dict[str, Any], length: int, gib: float, tokens: int
 ) -> None:
-    text = _with(name, mtp_num_hidden_layers=1) if name.startswith("qwen3.8") else config(name)
-    found = made(text, tp, Wishes(**wishes), Engine.of({"name": "vllm", "version": version}))
+    found = made(config(name), tp, Wishes(**wishes), Engine.of({"name": "vllm", "version": version}))
     low, high = (found.capacity(int((gib + error) * GIB), length)[0] for error in (-0.005, 0.005))
     assert low <= tokens <= high
     assert high - low <= tokens * 0.01
@@ -100,8 +101,8 @@ def test_the_token_count_is_the_one_in_the_log(
 @pytest.mark.parametrize(
     ("speculative", "version", "length", "gib", "tokens"),
     [
-        (15, "0.20.1", 262144, 62.81, 587504),
-        (15, "0.20.1", 262144, 62.31, 582832),
+        (15, "0.20.1.dev0", 262144, 62.81, 587504),
+        (15, "0.20.1.dev0", 262144, 62.31, 582832),
         (15, "0.27", 262144, 62.74, 1241920),
         (6, "0.27", 200000, 71.59, 1470588),
     ],
@@ -157,13 +158,68 @@ def test_sglang_allocates_layers_that_share_a_cache_and_names_two_pools() -> Non
     assert made(config("gemma-4-e4b"), 1, Wishes()).kv_bytes_per_token < found.kv_bytes_per_token
 
 
+HYBRID = {**config("qwen3.5-122b-a10b"), "architectures": ["Qwen3_5MoeForConditionalGeneration"]}
+
+
 def test_sglang_gives_states_their_share() -> None:
-    found = made(config("qwen3.5-122b-a10b"), 1, Wishes(), SGLANG)
+    found = made(HYBRID, 1, Wishes(), SGLANG)
+    state = found.cells.state
     tokens, requests = found.capacity(38 * GIB, 4096)
-    assert tokens == 20 * GIB // 24576
-    assert requests == int(18 * GIB // found.state_bytes_per_seq) // 3
-    assert found.state_share(38 * GIB, 4096) == 18 * GIB
-    assert found.capacity(found.request_bytes(262144), 262144)[1] >= 1
+    slots = 18 * GIB // state - 1  # one is for padding
+    assert found.cells.slots_of(38 * GIB) == slots and requests == slots // 5
+    assert found.state_share(38 * GIB, 4096) == (slots + 1) * state
+    assert tokens == (38 * GIB - (slots + 1) * state) // 24576
+    assert found.request_bytes(4096) == 4096 * 24576 + 5 * state
+
+
+# what the start is told -> slots of a request, slots of 38 GiB (None: by the ratio 0.9), requests at once
+SLOTS: list[tuple[str, dict[str, Any], int, int | None]] = [
+    ("0.5.23", {}, 5, None),
+    ("0.5.14", {}, 5, None),
+    ("0.5.13", {}, 3, None),
+    ("0.5.23", {"pools": {"state_strategy": "no_buffer"}}, 3, None),
+    ("0.5.23", {"pools": {"state_strategy": "extra_buffer_lazy"}}, 4, None),
+    ("0.5.23", {"pools": {"state_strategy": "extra_buffer", "overlap": False}}, 4, None),
+    ("0.5.23", {"pools": {"overlap": False}}, 3, None),
+    ("0.5.10", {"pools": {"state_strategy": "extra_buffer"}}, 5, None),
+    ("0.5.23", {"pools": {"state_slots": 40}}, 5, 40),
+    ("0.5.23", {"prefix_caching": False, "max_num_seqs": 8}, 1, 8),
+    ("0.5.10", {"prefix_caching": False, "max_num_seqs": 8}, 1, 8),
+]
+
+
+@pytest.mark.parametrize(("version", "asked", "each", "fixed"), SLOTS)
+def test_sglang_has_slots_for_states(version: str, asked: dict[str, Any], each: int, fixed: int | None) -> None:
+    engine = Engine.of({"name": "sglang", "version": version})
+    cells = made(HYBRID, 1, Wishes(**asked), engine).cells
+    padding = int(engine.since(0, 5, 17))
+    slots = 18 * GIB // cells.state - padding if fixed is None else fixed
+    assert (cells.slots, cells.slots_of(38 * GIB), cells.at_once(38 * GIB)) == (each, slots, slots // each)
+    assert cells.state_share(38 * GIB) == (slots + padding) * cells.state
+    for length in (100, 8192, 262144):
+        assert cells.capacity(cells.needed(length), length)[1] >= 1
+        assert cells.capacity(int(cells.needed(length) * 0.9), length)[1] < 1 or cells.needed(length) < GIB
+
+
+def test_drafts_of_sglang_have_states_of_their_own() -> None:
+    """A budget of states holds slots, and for each running request one state more than it drafts."""
+    cells = made(HYBRID, 1, Wishes(speculative_tokens=3), SGLANG).cells
+    assert cells.slots_of(38 * GIB) == (18 * GIB - 5 * cells.state) // (cells.state * (1 + 4 / 5))
+    assert cells.state_share(38 * GIB) <= 18 * GIB
+    assert cells.capacity(cells.needed(8192), 8192)[1] >= 1
+
+
+@pytest.mark.parametrize(
+    ("ratio", "length", "share"), [(None, 8192, 0.8), (0.1, 8192, 0.1), (0.8, 64, 0.8), (1.0, 64, 1)]
+)
+def test_windows_of_sglang_have_a_share_of_the_tokens(ratio: float | None, length: int, share: float) -> None:
+    asked = Wishes(pools={"window_ratio": ratio} if ratio else {})
+    cells = made(config("gpt-oss-120b"), 1, asked, SGLANG).cells
+    tokens, requests = cells.capacity(10 * GIB, length)
+    assert tokens == int(10 * GIB // (cells.full + share * cells.window))
+    by_windows = cells.window_tokens(tokens) / min(length, 128)
+    assert requests == pytest.approx(min(tokens / length, by_windows))
+    assert cells.capacity(cells.needed(length), length)[1] >= 1
 
 
 def test_stages_hold_a_share_of_the_layers_and_the_poorest_counts() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.gb10.serving.plugins.plugin_utils import _plan_args
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory import plan
 from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.memory_models import model as of_config
 
@@ -53,3 +54,50 @@ def test_what_does_not_fit_has_changes_instead(model: dict[str, Any]) -> None:
     refused = planned(model, 1)
     assert refused["verdict"] == "refused"
     assert refused["levers"] == [] and refused["changes"]
+
+
+PICKED: tuple[tuple[str, int, str, dict[str, Any]], ...] = (
+    ("qwen3.5-122b-fp8", 2, "vllm", {"kv_cache_bytes": 2 * 2**30}),
+    ("llama-70b-fp8", 1, "vllm", {"kv_cache_bytes": 3 * 2**30}),
+    ("llama-70b-fp8", 1, "sglang", {}),
+    ("minimax-m2", 4, "vllm", {}),
+    ("qwen3.5-122b-fp8", 2, "sglang", {}),
+)
+WISHES = {f"gb10_plan_{short}": wish for short, wish in {"tp": "tensor_parallel", "pp": "pipeline_parallel"}.items()}
+WISHES |= {
+    "gb10_plan_ep": "expert_parallel",
+    "gb10_plan_context_length": "context_length",
+    "gb10_plan_max_num_batched_tokens": "max_num_batched_tokens",
+    **WISH_OF,
+}
+
+
+@pytest.mark.parametrize(("name", "count", "engine", "asked"), PICKED)
+def test_a_lever_holds_with_what_the_plan_picked(name: str, count: int, engine: str, asked: dict[str, Any]) -> None:
+    """The context was nobody's wish: with a lever set the plan would take another, so the lever says which it is of."""
+    of, machines = of_config(name), [{"host": f"n{n}"} for n in range(16)]
+    before, known = plan(machines[:count], of, asked, {"name": engine}), 0
+    assert before["verdict"] == "fits"
+    for lever in before["levers"]:
+        settings = dict(lever["settings"])
+        size, args = settings.pop("gb10_plan_nodes", count), settings.pop("gb10_server_args", {"add": [], "remove": []})
+        if args["remove"]:
+            continue
+        more = _plan_args.from_args(args["add"], engine)[0]
+        wishes = {**asked, **more, **{WISHES[key]: value for key, value in settings.items()}}
+        after = plan(machines[:size], of, wishes, {"name": engine})
+        assert (after["verdict"], after["context_length"]) == ("fits", before["context_length"]), lever
+        assert after["kv"]["max_concurrency"] == pytest.approx(lever["max_concurrency"], rel=0.02), lever
+        known += 1
+    assert known
+
+
+def test_the_pool_of_sglang_is_divided_for_the_length_that_is_served() -> None:
+    """Long requests of a hybrid need few slots and many tokens."""
+    of, machines = of_config("qwen3.5-122b-fp8"), [{"host": f"n{n}"} for n in range(2)]
+    before = plan(machines, of, {"context_length": 131072}, {"name": "sglang"})
+    (lever,) = [one for one in before["levers"] if "--mamba-full-memory-ratio" in one["change"]]
+    (flag,) = lever["settings"]["gb10_server_args"]["add"]
+    assert flag.startswith("--mamba-full-memory-ratio=0.") and flag in lever["change"]
+    assert lever["max_concurrency"] > 1.3 * before["kv"]["max_concurrency"]
+    assert before["request_bytes"] < before["kv_cache_bytes"] / before["kv"]["max_concurrency"]

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory import plan
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import Wishes
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import read_nodes
 from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.memory_models import GIB, model, nodes
 
 VLLM = {"name": "vllm"}
@@ -83,10 +85,13 @@ def test_a_change_keeps_its_promise(
 def test_the_cheapest_change_comes_first() -> None:
     wishes = {"context_length": 32768, "max_num_batched_tokens": 16384, "speculative_tokens": 1}
     answer = plan(nodes(1), model("qwen3.5-122b", 91.0), wishes, VLLM)
-    variables = [next(iter(change["settings"])) for change in answer["changes"]]
     assert answer["verdict"] == "refused"
-    assert variables[0] == "gb10_plan_max_num_batched_tokens"
-    assert variables[-1] == "gb10_model_id"
+    found = [(change["verdict"], next(iter(change["settings"]))) for change in answer["changes"]]
+    assert [verdict for verdict, _name in found] == sorted((v for v, _name in found), key=("fits", "borderline").index)
+    some = [name for verdict, name in found if verdict == "borderline"]
+    assert some[0] == "gb10_plan_max_num_batched_tokens"
+    all_of_it = [name for verdict, name in found if verdict == "fits"]
+    assert all_of_it.index("gb10_model_id") < all_of_it.index("gb10_plan_nodes")
 
 
 # model, nodes, wishes -> (tp, pp), words on a layout that was not taken
@@ -125,6 +130,9 @@ def test_fewer_sequences_are_taken_before_a_tight_fit() -> None:
         (None, 109.0, 8.0, "prior: GB10"),
         (121.6, 109.0, 8.0, "prior: GB10"),
         (119.65, 107.05, 8.0, "prior: GB10"),
+        (118.0, 105.4, 8.0, "prior: GB10"),
+        (107.0, 100.45, 4.0, "prior: between a discrete GPU and a GB10"),
+        (96.0, 95.5, 0.0, "prior: discrete GPU"),
         (79.19, 78.69, 0.0, "prior: discrete GPU"),
         (24.0, 23.5, 0.0, "prior: discrete GPU"),
     ],
@@ -138,6 +146,18 @@ def test_the_memory_of_a_node_that_nobody_measured(
     assert rank["available_bytes"] / GIB == pytest.approx(available, abs=0.06)
     assert rank["reserve_bytes"] / GIB == reserve
     assert any(term["source"].startswith(source) for term in answer["terms"])
+
+
+@pytest.mark.parametrize("reserve", [None, 0, 4 * GIB, 8 * GIB, 20 * GIB])
+def test_more_memory_never_gives_less_room(reserve: int | None) -> None:
+    before = (-100 * GIB,) * 3
+    for total in range(8 * GIB, 160 * GIB, GIB // 2):
+        (node,), problems = read_nodes([{"host": "a", "total_bytes": total}], Wishes(reserve_bytes=reserve))
+        assert not problems and node.low <= node.available <= node.high <= total
+        assert reserve is None or node.reserve == reserve
+        now = (node.available - node.reserve, node.high - node.reserve, node.low)
+        assert all(here >= there for here, there in zip(now, before, strict=True)), total / GIB
+        before = now
 
 
 def test_every_term_says_where_it_is_from() -> None:

@@ -222,6 +222,19 @@ def test_leftover_layers_go_to_the_stages_before_the_last() -> None:
 
 FACTORS: list[tuple[dict[str, Any], dict[str, Any], int, float]] = [
     ({"experts": "mxfp4"}, {"hidden_size": 2880, "moe_intermediate_size": 2880}, 8, 3072 * 384 / (2880 * 360)),
+    (
+        {"experts": "mxfp4", "method": "compressed-tensors"},
+        {"hidden_size": 3072, "moe_intermediate_size": 1536},
+        8,
+        1.0,
+    ),
+    ({"experts": "int8_channel"}, {"hidden_size": 4096, "moe_intermediate_size": 1536}, 4, 1 + 0.75 * 16 / (3 * 1536)),
+    (
+        {"experts": "int4", "bits": 4, "group": 0, "method": "compressed-tensors"},
+        {"hidden_size": 2048, "moe_intermediate_size": 768},
+        8,
+        1 + 7 / 8 * 16 / (3 * 96 * 4),
+    ),
     ({"experts": "mxfp4"}, {"hidden_size": 4096, "moe_intermediate_size": 2048}, 8, 1.0),
     (
         {"experts": "fp8_block", "block": [128, 128]},
@@ -247,34 +260,3 @@ def test_experts_that_the_engine_pads(
     quantization: dict[str, Any], config: dict[str, Any], tp: int, expected: float
 ) -> None:
     assert expert_factor(Model(config, {}, "config.json", quantization), tp).factor == pytest.approx(expected)
-
-
-CUTS: list[tuple[dict[str, Any], dict[str, Any], int, str]] = [
-    (
-        {"method": "fp8", "block": [128, 128], "experts": "fp8_block"},
-        {"moe_intermediate_size": 512, "shared_expert_intermediate_size": 512, "hidden_size": 2048},
-        8,
-        "input_size_per_partition = 64 is not divisible by weight quantization block_k = 128",
-    ),
-    (
-        {"method": "fp8", "block": [128, 128], "experts": "fp8_block"},
-        {"moe_intermediate_size": 432, "hidden_size": 2048},
-        3,
-        "gate's and up's weight = 144",
-    ),
-    (
-        {"method": "compressed-tensors", "group": 128, "experts": "int4"},
-        {"moe_intermediate_size": 768, "hidden_size": 2048},
-        4,
-        "tensor-parallel partition (192) to be divisible by group_size (128)",
-    ),
-]
-
-
-@pytest.mark.parametrize(("quantization", "config", "tp", "words"), CUTS)
-def test_shards_that_cut_scales_are_refused(
-    quantization: dict[str, Any], config: dict[str, Any], tp: int, words: str
-) -> None:
-    engine = Engine.of({"name": "vllm", "version": "0.32.0"})
-    found = tp_problems(Model(config, {}, "config.json", quantization), tp, engine)
-    assert any(words in problem for problem in found), found

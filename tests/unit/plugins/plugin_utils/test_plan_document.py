@@ -16,6 +16,7 @@ from ansible_collections.gb10.serving.plugins.plugin_utils._memory_overhead impo
 from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.plan_examples import GIB, plan, refused, shown
 
 KEYS = {
+    "option", "flags",
     "schema", "verdict", "reasons", "remedies", "model", "engine", "nodes", "basis", "weights_source", "settings", "kv",
     "slack_bytes", "margin_bytes", "load_peak", "notes", "candidates", "ranks", "terms", "changes", "levers",
     "expected_log", "options",

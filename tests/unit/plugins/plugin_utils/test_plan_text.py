@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _plan_text
+from ansible_collections.gb10.serving.plugins.plugin_utils import _plan_document, _plan_text
 from ansible_collections.gb10.serving.plugins.plugin_utils._plan_document import PARTS
 from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.plan_examples import (
+    ABOUT,
     GIB,
     plan,
     rank,
@@ -56,7 +58,11 @@ def test_a_plan_that_fits() -> None:
     assert "W  weights" in found and "    60.00 GiB" in found
     assert "It fits: 60.0 GiB of weights on each of 2 ranks leave 36.0 GiB for the cache" in found
     assert "2,359,296 tokens" in " ".join(found.split())
-    assert "--kv-cache-memory-bytes 38654705664 and --gpu-memory-utilization 0.850" in " ".join(found.split())
+    assert (
+        "which is 2,359,296 tokens: room for 18.00 requests of 131,072 tokens (2.00 GiB each on every rank), of "
+        in (" ".join(found.split()))
+    )
+    assert "of which --max-num-seqs lets 16 run at once. 8.0 GiB stay" in " ".join(found.split())
     assert "  variant 1  fits" in found
     assert "GPU KV cache size: 2,359,296 tokens" in found
     assert max(map(len, found.splitlines())) <= 130
@@ -103,7 +109,9 @@ def test_ranks_that_differ_have_a_column_each() -> None:
 def test_without_any_sum_there_are_no_bars() -> None:
     found = text(plan(verdict="refused", ranks=[], reasons=["Heads (32) must be divisible by 3."], remedies=["Set 2."]))
     assert "[" not in found.split("\n\n")[0]
-    assert "Heads (32) must be divisible by 3." in found and "1. Set 2." in found
+    assert "The plan cannot be made: Heads (32) must be divisible by 3." in found and "1. Set 2." in found
+    assert "context" not in found and "tensor parallel" not in found
+    assert _plan_text.headline(shown(plan(verdict="refused", ranks=[]))).startswith("The plan cannot be made;")
 
 
 def test_a_deploy_shows_bars_and_sentence_only() -> None:
@@ -125,17 +133,47 @@ def test_sizes(size: int, words: str) -> None:
     assert _plan_text.gib(size) == words
 
 
-def test_sglang_has_its_own_knob() -> None:
-    assert "Start SGLang with --mem-fraction-static 0.875" in _plan_text.sentence(
-        {**shown(), "engine": {"name": "sglang"}}
-    )
+@pytest.mark.parametrize(
+    ("engine", "flags"),
+    [
+        (
+            "vllm",
+            (
+                "--tensor-parallel-size 2 --max-model-len 131072 --max-num-seqs 16 --max-num-batched-tokens 2048 "
+                "--kv-cache-memory-bytes 38654705664 --gpu-memory-utilization 0.850 --enforce-eager"
+            ),
+        ),
+        (
+            "sglang",
+            (
+                "--tp-size 2 --context-length 131072 --max-running-requests 16 --chunked-prefill-size 2048 "
+                "--mem-fraction-static 0.875 --enforce-eager"
+            ),
+        ),
+    ],
+)
+def test_all_flags_that_a_plan_rests_on_are_those_of_the_engines_own_file(engine: str, flags: str) -> None:
+    about = {**ABOUT, "engine": {"name": engine}, "args": ["--enforce-eager"]}
+    document = _plan_document.document(plan(), about)
+    assert document["flags"] == flags.split()
+    printed = "\n".join(_plan_text.lines(document))
+    assert flags in " ".join(printed.replace("\\\n", " ").split())
+    assert _plan_document.document(refused(), about)["flags"] == []
+
+
+def test_a_flag_stays_with_its_value() -> None:
+    flags = ["--a", "1", "--config", '{"x": 1}', "--b"] * 4
+    lines = list(_plan_text.command(flags))
+    assert len(lines) > 1 and all(line.endswith(" \\") for line in lines[:-1])
+    assert shlex.split(" ".join(line.removesuffix("\\") for line in lines)) == flags
+    assert all("--config '{\"x\": 1}'" in line for line in lines if "--config" in line)
 
 
 def test_what_is_taken_beyond_memory_is_no_negative_amount() -> None:
     tight = rank(kv=46, reserve=8, short=11)
     found = " ".join(text(plan(verdict="borderline", ranks=[tight], reasons=["It usually stops."])).split())
     assert "It fits only where more memory is free than usual" in found
-    assert "that takes 113.0 GiB of free memory on a node, of which 110.0 GiB are assumed" in found
+    assert "That takes 113.0 GiB of free memory on a node, of which 110.0 GiB are assumed" in found
     assert "-3.0 GiB" not in found and "stay with the system" not in found
 
 
@@ -143,20 +181,20 @@ def test_a_small_gpu_is_not_told_that_a_gb10_freezes() -> None:
     small = {**rank(weights=20, kv=30), "total_bytes": 80 * GIB}
     found = " ".join(text(plan(ranks=[small])).split())
     assert "8.0 GiB stay in reserve" in found and "GB10" not in found
-    assert "nothing is kept in reserve" in " ".join(text(plan(ranks=[{**small, "reserve_bytes": 0}])).split())
+    assert "Nothing is kept in reserve" in " ".join(text(plan(ranks=[{**small, "reserve_bytes": 0}])).split())
 
 
 def test_expert_parallel_is_said_wherever_the_layout_is() -> None:
-    settings = {"tp": 2, "pp": 1, "ep": 2, "gpu_memory_utilization": 0.85, "kv_cache_bytes": 1, "context_length": 8}
+    settings = {"tp": 2, "pp": 1, "ep": 2, "context_length": 8}
     found = text(plan(settings=settings), options=2)
     assert "tensor parallel 2, expert parallel, context 8" in found
-    assert "and --enable-expert-parallel" in " ".join(found.split())
+    assert "--tensor-parallel-size 2 --enable-expert-parallel --max-model-len 8" in found
     assert [line.split()[2:6] for line in found.splitlines() if line.startswith("  option ")] == [
         ["tp", "pp", "ep", "context"]
     ]
     assert "  variant 1  fits      2   1   2 " in found
-    sglang = {**shown(plan(settings={**settings, "mem_fraction_static": 0.8})), "engine": {"name": "sglang"}}
-    assert "--mem-fraction-static 0.800 and --ep-size 2" in _plan_text.sentence(sglang)
+    sglang = _plan_document.document(plan(settings=settings), {"engine": {"name": "sglang"}})
+    assert "--tp-size 2 --ep-size 2 --context-length 8" in "\n".join(_plan_text.lines(sglang))
 
 
 @pytest.mark.parametrize(
@@ -164,19 +202,18 @@ def test_expert_parallel_is_said_wherever_the_layout_is() -> None:
     [
         ({"name": "vllm", "version": "0.32.1"}, "(vLLM 0.32.1)"),
         ({"name": "vllm", "version": None}, "(vLLM, newest known: 0.33)"),
-        ({"name": "sglang"}, "(SGLang)"),
+        ({"name": "sglang"}, "(SGLang, newest known: 0.5.23)"),
     ],
 )
 def test_the_version_that_was_planned_for_is_said(engine: dict[str, Any], words: str) -> None:
-    assert next(_plan_text.lines({**shown(), "engine": engine})).endswith(words)
+    used = _plan_document.engine_of(engine)
+    assert next(_plan_text.lines({**shown(), "engine": used})).endswith(words)
+    assert used["version_assumed"] == (not engine.get("version"))
+    assert used["version"] == (engine.get("version") or _plan_document.NEWEST.get(engine["name"]))
 
 
 def test_a_fixed_cache_leaves_nothing_by_itself() -> None:
     assert "and a cache fixed at 36.0 GiB, which is" in " ".join(text(plan(kv={"fixed": True})).split())
-
-
-def test_the_table_says_which_type_auto_is() -> None:
-    assert "auto: fp8" in text(plan(kv={"dtype": "fp8"}), options=2)
 
 
 def test_equal_bars_of_many_ranks_are_one() -> None:
@@ -188,12 +225,24 @@ def test_equal_bars_of_many_ranks_are_one() -> None:
     assert found.count("[WW") == 3 and "ranks 0-2, spark-0 to spark-2" in found and "rank 3, spark-3 " in found
 
 
-def test_a_refused_option_says_why_once() -> None:
-    document = shown(options=2)
-    document["options"][1].update(verdict="refused", reasons=["Its heads do not divide."])
-    document["options"].append({**document["options"][1], "name": "variant 2"})
-    found = "\n".join(_plan_text.lines(document))
-    assert found.count("Its heads do not divide.") == 1 and "  variant 1: Its heads do not divide." in found
+def test_layouts_with_one_reason_are_said_together() -> None:
+    def tried(tp: int, verdict: str, reason: str) -> dict[str, Any]:
+        return {"tp": tp, "pp": 1, "ep": 1, "verdict": verdict, "reason": reason}
+
+    parts = [tried(n, "refused", f"Heads (32) must be divisible by {n}.") for n in (7, 6, 5)]
+    found = text(plan(candidates=[*parts, tried(4, "fits", "taken"), tried(2, "refused", "It is small.")]))
+    assert found.count("Heads (32)") == 1
+    said = " ".join(found.split())
+    assert (
+        "tensor parallel 7; tensor parallel 6; tensor parallel 5: refused; Heads (32) must be divisible by 7." in said
+    )
+    assert "The others alike, with their own figures. tensor parallel 4: fits; taken" in said
+
+
+@pytest.mark.parametrize(("given", "words"), [(True, "(as given; what is free of it is a prior)"), (False, "(prior)")])
+def test_memory_that_was_given_is_no_prior(given: bool, words: str) -> None:
+    document = {**shown(), "nodes": {"count": 2, "memory_given": given}}
+    assert f"120.00 GiB   {words}" in "\n".join(_plan_text.lines(document))
 
 
 def test_a_deploy_that_is_refused_says_why_in_its_failure_alone() -> None:

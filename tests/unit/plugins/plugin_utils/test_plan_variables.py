@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _plan_options, _plan_variables
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import GIB, Wishes
+from ansible_collections.gb10.serving.plugins.plugin_utils import (
+    _memory_checks,
+    _plan_options,
+    _plan_variables,
+)
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import GIB, Engine, Wishes
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import read_nodes
 from ansible_collections.gb10.serving.plugins.plugin_utils._plan_variables import VARIABLES
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -52,16 +58,16 @@ def test_text_from_the_command_line_becomes_a_wish(name: str, value: Any, wish: 
 @pytest.mark.parametrize(
     ("name", "value", "accepted"),
     [
-        ("gb10_plan_tp", "two", "a whole number from 1 to 1024; 0 leaves it to the plan"),
-        ("gb10_plan_tp", "-1", "a whole number from 1 to 1024"),
-        ("gb10_plan_tp", 2.5, "a whole number from 1 to 1024"),
-        ("gb10_plan_tp", True, "a whole number from 1 to 1024"),
-        ("gb10_plan_tp", [2], "a whole number from 1 to 1024"),
-        ("gb10_plan_tp", "inf", "a whole number from 1 to 1024"),
+        ("gb10_plan_tp", "two", "a whole number from 1 to 64; 0 leaves it to the plan"),
+        ("gb10_plan_tp", "-1", "a whole number from 1 to 64"),
+        ("gb10_plan_tp", 2.5, "a whole number from 1 to 64"),
+        ("gb10_plan_tp", True, "a whole number from 1 to 64"),
+        ("gb10_plan_tp", [2], "a whole number from 1 to 64"),
+        ("gb10_plan_tp", "inf", "a whole number from 1 to 64"),
         ("gb10_plan_memory_bytes", "0", "the bytes of a node's memory"),
         ("gb10_plan_memory_bytes", -5, "the bytes of a node's memory"),
         ("gb10_plan_gpu_memory_utilization", "85", "a share above 0 and at most 1"),
-        ("gb10_plan_reserve_gib", "-1", "GiB, a number from 0 on"),
+        ("gb10_plan_reserve_gib", "-1", "GiB, a number from 0 to 1048576"),
         ("gb10_plan_ep", "perhaps", "true or false"),
         ("gb10_server_engine", "vlm", "one of vllm, sglang"),
         ("gb10_plan_kv_cache_dtype", "fp4", "one of auto, bfloat16"),
@@ -73,64 +79,39 @@ def test_a_wrong_value_is_named_with_what_is_accepted(name: str, value: Any, acc
     assert problem.where == name and repr(value) in problem.seen and accepted in problem.expected
 
 
-def test_a_name_that_is_none_gets_a_hint() -> None:
-    (problem,) = _plan_variables.unknown(["gb10_plan_contxt_length", "gb10_plan_tp", "gb10_other", "x"])
-    assert (problem.where, problem.remedy) == ("gb10_plan_contxt_length", "use gb10_plan_context_length instead.")
-
-
 @pytest.mark.parametrize(
-    ("args", "wish"),
+    ("name", "value", "words"),
     [
-        (["--enforce-eager"], {"enforce_eager": True}),
-        (["--language-model-only"], {"language_model_only": True}),
-        (["--no-enable-prefix-caching"], {"prefix_caching": False}),
-        (["--enable-expert-parallel"], {"expert_parallel": True}),
-        (["--block-size", "32"], {"block_size": 32}),
-        (["--block_size=32"], {"block_size": 32}),
-        (["--mm-encoder-tp-mode", "data"], {"vision_sharded": False}),
-        (["--dtype", "float16"], {"dtype": "float16"}),
-        (["--load-format=fastsafetensors"], {"load_format": "fastsafetensors"}),
-        (["--speculative-config", '{"method": "mtp", "num_speculative_tokens": 2}'], {"speculative_tokens": 2}),
-        (["--speculative-config={"], {}),
-        (["--speculative-config"], {}),
-        (["--reasoning-parser", "qwen3"], {}),
+        ("gb10_plan_memory_bytes", "121", "did you mean GiB? Write gb10_plan_memory_bytes=129922760704."),
+        ("gb10_plan_memory_bytes", 121.5, "Write gb10_plan_memory_bytes=130459631616."),
+        ("gb10_plan_available_bytes", 109, "Write gb10_plan_available_bytes=117037858816."),
+        ("gb10_plan_memory_bytes", 2**30 - 1, "less than 1 GiB"),
+        ("gb10_plan_kv_cache_gib", "1e-10", "GiB, a number from 0.001 (1 MiB) to 1048576"),
+        ("gb10_plan_kv_cache_gib", 2**20 + 1, "to 1048576"),
+        ("gb10_plan_max_num_seqs", 2**40, "a whole number from 1 to 65536"),
+        ("gb10_plan_max_num_batched_tokens", 2**40, "a whole number from 1 to 16777216"),
+        ("gb10_plan_speculative_tokens", 10**9, "a whole number from 1 to 128"),
+        ("gb10_plan_nodes", 65, "a whole number from 1 to 64"),
     ],
 )
-def test_arguments_of_the_engine(args: list[str], wish: dict[str, Any]) -> None:
-    nothing = {"enforce_eager": False, "language_model_only": False}
-    assert _plan_variables.wishes({}, args) == ({**nothing, **wish}, [])
+def test_a_value_out_of_range_is_named_with_the_range(name: str, value: Any, words: str) -> None:
+    found, problem = _plan_variables.read(name, value)
+    assert found is None and problem is not None and words in str(problem) and str(value) in problem.seen
 
 
-def test_a_variable_wins_over_an_argument_but_its_default_does_not() -> None:
-    args = ["--enable-expert-parallel", "--dtype", "float16"]
-    found, _problems = _plan_variables.wishes({"gb10_plan_ep": False, "gb10_plan_dtype": "auto"}, args)
-    assert (found["expert_parallel"], found["dtype"]) == (True, "float16")
-    assert _plan_variables.wishes({"gb10_plan_dtype": "float32"}, args)[0]["dtype"] == "float32"
-
-
-@pytest.mark.parametrize(
-    ("ref", "version"),
-    [
-        ("vllm/vllm-openai:v0.25.1-aarch64", "0.25.1"),
-        ("registry:5000/vllm:0.33", "0.33"),
-        ("vllm/vllm-openai:latest", ""),
-        ("vllm", ""),
-        ("", ""),
-    ],
-)
-def test_version_of_an_image(ref: str, version: str) -> None:
-    assert _plan_variables.version_of(ref) == version
-
-
-def test_advice_speaks_of_variables() -> None:
-    text = "Set tensor_parallel to one of [1, 2], gb10_plan_max_num_seqs to 4 or max_num_batched_tokens to 2048."
-    assert _plan_variables.named(text) == (
-        "Set gb10_plan_tp to one of [1, 2], gb10_plan_max_num_seqs to 4 or gb10_plan_max_num_batched_tokens to 2048."
+@pytest.mark.parametrize("name", [name for name, known in VARIABLES.items() if known.kind in ("int", "bytes", "gib")])
+def test_what_the_reader_takes_at_most_the_plan_takes_too(name: str) -> None:
+    known = VARIABLES[name]
+    most = {"int": known.most, "bytes": _plan_variables.MOST_BYTES, "gib": _plan_variables.MOST_GIB}[known.kind]
+    found, problems = _plan_variables.wishes({name: most})
+    engine = Engine.of({"name": "vllm"})
+    assert (
+        problems == []
+        and _memory_checks.wish_problems(replace(Wishes.of(found), max_num_batched_tokens=2**24), engine) == []
     )
-    plan = {"remedies": ["Raise kv_cache_bytes."], "changes": [{"change": "Lower max_num_seqs.", "effect_bytes": 1}]}
-    named = _plan_variables.named_plan(plan)
-    assert named["remedies"] == ["Raise gb10_plan_kv_cache_gib."]
-    assert named["changes"] == [{"change": "Lower gb10_plan_max_num_seqs.", "effect_bytes": 1}]
+    if name == "gb10_plan_memory_bytes":
+        assert read_nodes([{"host": "a", "total_bytes": most}], Wishes())[1] == []
+    assert _plan_variables.read(name, most + 1)[0] is None
 
 
 def test_the_roles_have_these_variables_with_these_choices() -> None:
@@ -186,6 +167,9 @@ def test_an_option_replaces_variables(given: Any, name: str, values: dict[str, A
     ("given", "words"),
     [
         ({"contxt_length": 1}, "use 'context_length' instead"),
+        ({"kv_dtype": "fp8"}, "use 'kv_cache_dtype' instead"),
+        ({"measure": True}, "it has the key 'measure'"),
+        ({"tp": 64, "pp": 2}, "it is 64 x 2, which needs 128 nodes. Expected: at most 64 nodes."),
         ({"tp": "two"}, "gb10_plan_options[0]: gb10_plan_tp: it is 'two'"),
         ("tp1", "Expected: a mapping"),
     ],
@@ -196,7 +180,10 @@ def test_a_wrong_option_is_named(given: Any, words: str) -> None:
 
 
 def test_options_must_be_a_list() -> None:
-    assert "write it as a list" in str(_plan_options.options_of("tp=1", {})[1][0])
+    tagged = type("Tagged", (str,), {"__repr__": lambda self: "tagged"})("foo")
+    wrong = str(_plan_options.options_of(tagged, {})[1][0])
+    assert "it is 'foo'." in wrong and "write it as a list" in wrong
+    assert "at most 50" in str(_plan_options.options_of([{"tp": 1}] * 51, {})[1][0])
     assert _plan_options.options_of([], BASE) == ([_plan_options.Option("", BASE)], [])
 
 
@@ -216,7 +203,13 @@ def test_contexts_when_nothing_is_said(limit: int | None, lengths: list[int | No
 
 @pytest.mark.parametrize(
     ("values", "nodes"),
-    [({}, 2), ({"gb10_plan_tp": 4}, 4), ({"gb10_plan_tp": 2, "gb10_plan_pp": 2}, 4), ({"gb10_plan_nodes": 3}, 3)],
+    [
+        ({}, 2),
+        ({"gb10_plan_tp": 4}, 4),
+        ({"gb10_plan_pp": 4}, 4),
+        ({"gb10_plan_tp": 2, "gb10_plan_pp": 2}, 4),
+        ({"gb10_plan_nodes": 3}, 3),
+    ],
 )
 def test_number_of_nodes(values: dict[str, Any], nodes: int) -> None:
     assert _plan_options.Option("", values).nodes == nodes
