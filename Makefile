@@ -19,7 +19,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
 GATE := .ci/gate
 # Pure gates: no node, no root. They run two at a time; the longest come first.
 GATES := gate-sanity gate-ansible-lint gate-mypy gate-unit gate-build gate-docs gate-ruff gate-yamllint gate-variables gate-changelog gate-reuse
-.PHONY: help env test gates lint unit sanity docs build-check format molecule molecule-distribute rehearse rehearse-up rehearse-down clean $(GATES)
+.PHONY: help env test gates lint unit sanity docs build-check format molecule molecule-distribute molecule-launch rehearse rehearse-up rehearse-down clean $(GATES)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -84,10 +84,13 @@ gate-reuse:
 	@$(GATE) reuse reuse lint --lines
 
 molecule: env ## wrong input, deploy, break and repair, and faults of the rails, on rehearsal nodes
-	@molecule test --all --exclude distribute --report
+	@molecule test --all --exclude distribute --exclude launch --report
 
 molecule-distribute: env ## faults of copies on three rehearsal nodes: minutes of slow links, so apart from the rest
 	@NODES=3 molecule test -s distribute --report
+
+molecule-launch: env ## starts that fail in every way, with both engines: a quarter of an hour, so apart from the rest
+	@ENGINES='vllm sglang' molecule test -s launch --report
 
 format: env ## let ruff write the layout of the Python files and mend what it can
 	@ruff format . && ruff check --fix .

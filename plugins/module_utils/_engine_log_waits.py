@@ -31,6 +31,8 @@ _QUEUE = re.compile(r"master_addr=(?P<master>[\w.:-]+), mq_connect_ip=(?P<queue>
 _WORLD = re.compile(r"world_size=(?P<world>\d+) rank=(?P<rank>\d+) .*?backend=(?P<backend>\w+)")
 _NODES = re.compile(r"nnodes['\"]?[=:] ?(?P<nodes>\d+)")
 _GPU = re.compile(r"'?\bdevice'?[=:] ?'cuda|\bcuda\b|NVIDIA|\bGB10\b|CUDA_", re.IGNORECASE)
+#: What SGLang says of its settings; its other lines name GPUs that it might have had.
+_CPU = re.compile(r"\bdevice'?[=:] ?'cpu'")
 _SHARD = re.compile(r"TP(\d+)")
 
 
@@ -114,7 +116,8 @@ def _sglang(whole: str, last: int, meaning: str, roles: set[str]) -> Wait | None
     if not _spans_nodes(whole, roles):
         return None
     # Without NCCL no line stands between the store and the queue.
-    return Wait("rank_missing" if _GPU.search(whole) else "message_queue_address", last, False)
+    gpu = _GPU.search(whole) and not _CPU.search(whole)
+    return Wait("rank_missing" if gpu else "message_queue_address", last, False)
 
 
 def _spans_nodes(whole: str, roles: set[str]) -> bool:

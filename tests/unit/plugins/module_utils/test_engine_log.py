@@ -159,6 +159,11 @@ def test_a_second_start_in_one_log_counts_anew() -> None:
             "server_args=ServerArgs(device='cuda', nnodes=2)\n[10:00:00 TP0] Init torch distributed begin.\n",
             "rank_missing",
         ),
+        (
+            # It says so on any other device, too.
+            "UserWarning: Only CUDA\nserver_args={'device': 'cpu', 'nnodes': 2}\n[10:00:00 TP1] Init parallel begin.\n",
+            "message_queue_address",
+        ),
         ("server_args=ServerArgs(nnodes=1)\n[10:00:00 TP0] Init torch distributed begin.\n", None),
     ],
 )
