@@ -79,9 +79,11 @@ def container_of(pid: int, proc: str = "/proc") -> str | None:
     """The id of the container that a process runs in, by its control group."""
     try:
         with open(f"{proc}/{pid}/cgroup", encoding="utf-8") as stream:
-            ids = _CONTAINER.findall(stream.read())
+            lines = [_CONTAINER.findall(line) for line in stream]
     except OSError:
         return None
+    # One line for each hierarchy; where containers run in containers, not all of them reach to the innermost.
+    ids = max(lines, key=len, default=[])
     return ids[-1] if ids else None
 
 

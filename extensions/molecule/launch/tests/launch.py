@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -73,7 +74,7 @@ class Run:
         assert found, f"not said: {words}\n{self.text[-6000:]}"
         return found
 
-    def comes(self, words: str, seconds: float = 90) -> None:
+    def comes(self, words: str, seconds: float = 240) -> None:
         """Until the run says this."""
 
         def said() -> bool:
@@ -120,13 +121,15 @@ class Launch:
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder, self.capsys, self.count = folder, capsys, 0
         self.logs: list[Log] = []
+        self.runs: list[Run] = []
 
     def deploy(self, engine: str = "vllm", env: dict[str, str] | None = None, **extra: Any) -> Run:
         self.count += 1
         if env is not None:
             extra["gb10_server_env"] = {**RECIPE_ENV, **env}
         variables = {"gb10_recipe": str(ENGINES / RECIPES[engine]), **extra}
-        return Run("deploy", self.folder / f"run{self.count}", **variables)
+        self.runs.append(Run("deploy", self.folder / f"run{self.count}", **variables))
+        return self.runs[-1]
 
     def recipe_of_both(self, env: dict[str, str]) -> str:
         """A recipe with SGLang, in this environment, and vLLM for when it does not start."""
@@ -173,6 +176,11 @@ class Launch:
         assert seconds <= PROMPT
 
     def close(self) -> None:
+        """Nothing goes on when a test has failed in between."""
+        for run in self.runs:
+            if run.process.poll() is None:
+                run.process.send_signal(signal.SIGINT)
+                run.process.wait(timeout=60)
         for log in self.logs:
             log.close()
 

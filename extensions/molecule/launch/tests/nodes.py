@@ -136,7 +136,7 @@ class Log:
     def last(self, before: float) -> Line | None:
         return next((line for line in reversed(self.lines) if line.at < before), None)
 
-    def comes(self, words: str, seconds: float = 90) -> Line:
+    def comes(self, words: str, seconds: float = 240) -> Line:
         until(f"rank {self.rank} says {words!r}", lambda: self.first(words), seconds)
         found = self.first(words)
         assert found

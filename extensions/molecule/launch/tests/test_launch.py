@@ -133,7 +133,7 @@ def test_unequal_image_on_rank_1(launch: Launch, previous: Serving) -> None:
         run.comes("testing the collective of 2 ranks")
         shell(OTHER, f"tar cf - --files-from /dev/null | docker import - {OTHER_IMAGE}")
         event = time.time()
-        run.stops(OTHER_IMAGE, OTHER, "ranks_disagree")
+        run.stops(OTHER_IMAGE, OTHER, "with which release")
     said = run.first(f"the image {OTHER_IMAGE} on this node is")
     launch.tell("unequal image", run, event_to_message_s=round(said.at - event, 1))
     serves_again(previous)

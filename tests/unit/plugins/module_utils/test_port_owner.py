@@ -65,6 +65,14 @@ def test_who_listens(proc: str) -> None:
     assert _port_owner.container_of(201, proc) == OLD and _port_owner.container_of(101, proc) is None
 
 
+def test_a_container_in_a_container(tmp_path: Path) -> None:
+    """A hierarchy that does not reach to the innermost, as the last line."""
+    outer = "a" * 64
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "cgroup").write_text(f"4:memory:/docker/{outer}/docker/{OLD}\n0::/docker/{outer}\n")
+    assert _port_owner.container_of(7, str(tmp_path)) == OLD
+
+
 def test_the_right_container(proc: str) -> None:
     found = _port_owner.check(docker(mine=MINE), 8000, "mine", "main-1", proc)
     assert (found["own"], found["problem"], found["release"]) == (True, None, "main-1")
