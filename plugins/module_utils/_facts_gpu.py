@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 from ._facts_source import Source
+from ._port_owner import innermost
 
 MIB = 1024 * 1024
 APPS = ["nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader,nounits"]
@@ -178,8 +179,7 @@ def used_by(gpu: dict[str, Any]) -> tuple[int | None, bool | None]:
 
 def container_of(source: Source, pid: int) -> str | None:
     """The id of the container a process runs in, from its control group."""
-    match = re.search(r"[0-9a-f]{64}", source.read(f"/proc/{pid}/cgroup") or "")
-    return match.group(0) if match else None
+    return innermost(source.read(f"/proc/{pid}/cgroup") or "")
 
 
 def resident(source: Source, pid: int) -> int | None:

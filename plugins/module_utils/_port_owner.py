@@ -75,16 +75,22 @@ def is_below(pid: int, top: int, proc: str = "/proc") -> bool:
     return False
 
 
+def innermost(cgroup: str) -> str | None:
+    """The id of the container that the text of /proc/PID/cgroup names.
+
+    One line for each hierarchy; where containers run in containers, not all of them reach to the innermost.
+    """
+    ids = max((_CONTAINER.findall(line) for line in cgroup.splitlines()), key=len, default=[])
+    return ids[-1] if ids else None
+
+
 def container_of(pid: int, proc: str = "/proc") -> str | None:
     """The id of the container that a process runs in, by its control group."""
     try:
         with open(f"{proc}/{pid}/cgroup", encoding="utf-8") as stream:
-            lines = [_CONTAINER.findall(line) for line in stream]
+            return innermost(stream.read())
     except OSError:
         return None
-    # One line for each hierarchy; where containers run in containers, not all of them reach to the innermost.
-    ids = max(lines, key=len, default=[])
-    return ids[-1] if ids else None
 
 
 def inspect(run: Runner, container: str) -> dict[str, Any] | None:
