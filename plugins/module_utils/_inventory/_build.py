@@ -57,16 +57,12 @@ NEAR = 0.02  # a class whose bytes in the headers and from config.json differ by
 UPCAST = 2.1  # an engine keeps routers and their biases in up to twice the bytes of the checkpoint
 
 
-def as_allocated(config: dict[str, Any], headers: dict[str, int]) -> dict[str, int]:
+def refined(derived: dict[str, int], headers: dict[str, int]) -> dict[str, int]:
     """Bytes by class of a checkpoint as the engine allocates them: its dtype of scales and routers, no idle tensors.
 
-    The headers decide what is there. Where config.json tells nearly the same of a class, its figure is the exact one.
+    The headers decide what is there. Where config.json, by what inventory() derived of it, tells nearly the same of a
+    class, its figure is the exact one.
     """
-    return refined(inventory(config)[0], headers)
-
-
-def refined(derived: dict[str, int], headers: dict[str, int]) -> dict[str, int]:
-    """The same from what inventory() gave."""
     result = dict(headers)
     for name, size in headers.items():
         known = derived.get(name, 0)

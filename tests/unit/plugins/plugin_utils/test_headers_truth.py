@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.gb10.serving.plugins.module_utils._inventory._build import as_allocated
+from ansible_collections.gb10.serving.plugins.module_utils._inventory._build import inventory, refined
 from ansible_collections.gb10.serving.plugins.module_utils._inventory._families import FAMILIES
 from ansible_collections.gb10.serving.plugins.module_utils._inventory._quantization import Scheme
 from ansible_collections.gb10.serving.plugins.module_utils._inventory._types import Tensor
@@ -93,7 +93,7 @@ def test_weights_of_a_rank_from_the_headers(name: str, form: Any) -> None:
     config = config_of(name)
     facts = essentials(config)[0]
     found = summarise(headers(config, form), facts["num_hidden_layers"])
-    model = Model(facts, as_allocated(config, found["by_class"]), "safetensors headers", quantization(config))
+    model = Model(facts, refined(inventory(config)[0], found["by_class"]), "safetensors headers", quantization(config))
     for tp in SIZES:
         expected = TRUTH[name]["bytes"][str(tp)]
         if expected:
@@ -104,5 +104,5 @@ def test_weights_of_a_rank_from_the_headers(name: str, form: Any) -> None:
 
 def test_headers_decide_what_is_there() -> None:
     config = config_of("qwen3-8b")
-    assert as_allocated(config, {"mlp": 1000, "vision": 5}) == {"mlp": 1000, "vision": 5}
-    assert as_allocated({"model_type": "never_heard_of"}, {"mlp": 7}) == {"mlp": 7}
+    assert refined(inventory(config)[0], {"mlp": 1000, "vision": 5}) == {"mlp": 1000, "vision": 5}
+    assert refined(inventory({"model_type": "never_heard_of"})[0], {"mlp": 7}) == {"mlp": 7}
