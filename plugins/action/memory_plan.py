@@ -52,6 +52,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
             "dtype": {"type": "str", "default": "auto", "choices": ["auto", "bfloat16", "float16", "float32"]},
             "speculative_tokens": {"type": "int", "default": 0},
             "separate_drafter": {"type": "bool", "default": False},
+            "drafting_args": {"type": "list", "elements": "str", "default": []},
             "prefix_caching": {"type": "bool", "default": True},
             "enforce_eager": {"type": "bool", "default": False},
             "language_model_only": {"type": "bool", "default": False},

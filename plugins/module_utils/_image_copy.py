@@ -24,6 +24,8 @@ from ansible_collections.gb10.serving.plugins.module_utils._wire import WireErro
 
 #: A source that sends nothing for so long, not even a sign of life, is given up for the next one.
 STALL_SECONDS = 60.0
+#: One that gives signs of life alone has so many times the idle limit: docker save first writes all to its disk.
+QUIET = 3
 
 
 def _drop_untagged(runner: Runner, image_id: str) -> None:
@@ -53,7 +55,7 @@ class Transfer:
 
     def __init__(self, ref: str, content: str, idle_timeout: float, progress: Progress, runner: Runner = run) -> None:
         self._ref, self._content, self._progress, self._runner = ref, content, progress, runner
-        self._stall = min(STALL_SECONDS, idle_timeout)
+        self._stall, self._quiet = min(STALL_SECONDS, idle_timeout), QUIET * idle_timeout
         self._daemon = daemon_name(runner)
         self._held = [] if wants_all(self._daemon) else held_chains(runner)
         self.whole_because: str | None = None
@@ -97,7 +99,7 @@ class Transfer:
     def _once(self, source: dict[str, Any]) -> Got:
         self._progress.begin("connect")
         with _open(source, self._stall) as sock:
-            got = receive(sock, self._progress, ["docker", "load"], self._held, self._content)
+            got = receive(sock, self._progress, ["docker", "load"], self._held, self._content, self._quiet)
         self._progress.begin("verify")
         after = inspect(self._ref, self._runner)
         if after["content"] != self._content:
@@ -145,7 +147,7 @@ def fetch(
         must(runner, ["docker", "tag", before["id"], kept_ref])
     try:
         got, source = transfer.bring(sources)
-    except JobError:
+    except Exception:
         if before["present"]:  # as it was
             runner(["docker", "tag", before["id"], ref])
         runner(["docker", "tag", kept["id"], kept_ref] if kept["present"] else ["docker", "image", "rm", kept_ref])

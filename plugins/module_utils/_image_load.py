@@ -10,11 +10,12 @@ import os
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import IO, Any, cast
 
-from ansible_collections.gb10.serving.plugins.module_utils import _image
+from ansible_collections.gb10.serving.plugins.module_utils import _answers, _image
 from ansible_collections.gb10.serving.plugins.module_utils._image_docker import docker_root
 from ansible_collections.gb10.serving.plugins.module_utils._image_layers import dropped_layers
 from ansible_collections.gb10.serving.plugins.module_utils._image_relay import Onward
@@ -99,9 +100,17 @@ def _signs(beats: list[int], progress: Progress) -> Callable[[], object]:
 
 
 def receive(
-    sock: socket.socket, progress: Progress, command: list[str], held: Iterable[str] = (), content: str = ""
+    sock: socket.socket,
+    progress: Progress,
+    command: list[str],
+    held: Iterable[str] = (),
+    content: str = "",
+    quiet: float = float("inf"),
 ) -> Got:
-    """Streams into docker load. SourceError or LoadError when an end failed."""
+    """Streams into docker load. SourceError or LoadError when an end failed.
+
+    quiet: so many seconds of signs of life alone, and the source is given up.
+    """
     before = progress.bytes_done
     beats = [0]
     progress.signs = _signs(beats, progress)
@@ -110,8 +119,8 @@ def receive(
     try:
         send_json(sock, {"op": "join"})
         offer = read_json(sock) or {}
-        layers = [str(layer) for layer in offer.get("layers") or []]
-        onward = Onward(content, layers, float(offer.get("stall") or 0)) if content else None
+        layers, stall = _answers.joined(offer)
+        onward = Onward(content, layers, stall) if content else None
         mine = set(held)
         if onward and onward.held is not None:
             mine &= onward.held
@@ -122,14 +131,13 @@ def receive(
         progress.on_abort(_stopper(sock, load))
         send_json(sock, {"op": "save", "held": sorted(mine)})
         progress.begin("copy")
-        status = _stream(sock, load, onward, progress, beats, dropped)
+        status = _answers.ended(_stream(sock, load, onward, progress, beats, dropped, quiet))
         arrived = progress.bytes_done - before
-        if status.get("rc") != 0:
-            text = f"the source could not save the image: {status.get('error')}"
-            raise SourceError(text, bool(status.get("again")))
-        if status.get("bytes") != arrived:
-            raise SourceError(f"the source sent {status.get('bytes')} bytes, {arrived} came")
-        got = Got(arrived, int(status.get("left_out_bytes") or 0), str(status.get("saved_because") or ""))
+        if status["rc"] != 0:
+            raise SourceError(f"the source could not save the image: {status['error']}", status["again"])
+        if status["bytes"] != arrived:
+            raise SourceError(f"the source sent {status['bytes']} bytes, {arrived} came")
+        got = Got(arrived, status["left_out_bytes"], status["saved_because"])
         if onward:
             told = {"left_out_bytes": got.left_out_bytes, "saved_because": got.saved_because}
             onward.end({"rc": 0, "error": "", **told})
@@ -159,20 +167,30 @@ def _stopper(sock: socket.socket, load: _Load) -> Callable[[], None]:
 
 
 def _stream(
-    sock: socket.socket, load: _Load, onward: Onward | None, progress: Progress, beats: list[int], dropped: set[str]
+    sock: socket.socket,
+    load: _Load,
+    onward: Onward | None,
+    progress: Progress,
+    beats: list[int],
+    dropped: set[str],
+    quiet: float,
 ) -> dict[str, Any]:
-    before = progress.bytes_done
+    before, last = progress.bytes_done, time.monotonic()
 
     def note(told: dict[str, Any]) -> None:
+        takes = _answers.note(told)
         if onward:
             onward.note(told)
-        takes = {**told.get("layers", {}), "": told.get("rest", 0)}
         progress.bytes_total = before + sum(size for layer, size in takes.items() if layer not in dropped)
 
     def sink(data: memoryview) -> None:
+        nonlocal last
         if not len(data):
+            if time.monotonic() - last > quiet:
+                raise WireError(f"the source gave only signs of life for {quiet:g} s")
             beats[0] += 1
             return
+        last = time.monotonic()
         if onward:
             onward.data(data)
         load.write(data)

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import IO, Any, cast
 
 from ansible_collections.gb10.serving.plugins.module_utils import _image, _image_docker, _image_hub
+from ansible_collections.gb10.serving.plugins.module_utils._answers import only_texts
 from ansible_collections.gb10.serving.plugins.module_utils._image_hub import Feed, Reader, Round, Sink, end_stream
 from ansible_collections.gb10.serving.plugins.module_utils._image_store import Store
 from ansible_collections.gb10.serving.plugins.module_utils._tar_split import Unsuited
@@ -115,8 +116,7 @@ class ImageOffer:
         if request.get("op") == "join":
             self._join(sock)
         elif request.get("op") == "save":
-            held = request.get("held")
-            self._serve(sock, Reader(sock, self._layers, held if isinstance(held, list) else []))
+            self._serve(sock, Reader(sock, self._layers, only_texts(request.get("held"))))
         else:
             end_stream(sock, {"rc": 1, "error": f"unknown request {request.get('op')!r}"})
 
@@ -131,8 +131,7 @@ class ImageOffer:
             if not request or request.get("op") != "save":
                 place.leave()
         if request and request.get("op") == "save":
-            held = request.get("held")
-            self._serve(sock, Reader(sock, self._layers, held if isinstance(held, list) else []), place)
+            self._serve(sock, Reader(sock, self._layers, only_texts(request.get("held"))), place)
 
     def _announce(self) -> Round:
         with self._lock:
@@ -176,9 +175,11 @@ class ImageOffer:
             begun = True
             sink(stream.note())
             return stream.feed(sink)
-        except Unsuited as error:
-            self._store = str(error)
-            return {"rc": 1, "error": f"{error}. docker save will be used", "again": True} if begun else None
+        except OSError:
+            raise  # all receivers are gone
+        except Exception as error:
+            self._store = str(error) if isinstance(error, Unsuited) else f"{type(error).__name__}: {error}"
+            return {"rc": 1, "error": f"{self._store}. docker save will be used", "again": True} if begun else None
 
     def _serve(self, sock: socket.socket, reader: Reader, place: Round | None = None) -> None:
         while place is None or not place.join(reader):

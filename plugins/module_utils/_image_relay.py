@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.module_utils._answers import joined, only_texts
 from ansible_collections.gb10.serving.plugins.module_utils._image_hub import (
     SIGN_SECONDS,
     STALL_LEAST,
@@ -87,8 +88,8 @@ class Relay:
         request = read_json(sock)
         if not request:
             return
-        self._layers = [str(layer) for layer in request.get("layers") or []]
-        self._stall = stall_below(float(request.get("stall") or 0))
+        self._layers, stall = joined(request)
+        self._stall = stall_below(stall)
         self._copying.set()
         readers = self._turn.gather(GRACE) if self._turn.open else []
         held = set.intersection(*(reader.held for reader in readers)) if readers else set()
@@ -113,8 +114,7 @@ class Relay:
                 self._turn.leave()
         if not asked:
             return
-        held = asked.get("held")
-        reader = Reader(sock, self._layers, held if isinstance(held, list) else [], self._stall)
+        reader = Reader(sock, self._layers, only_texts(asked.get("held")), self._stall)
         if joined and began and self._turn.join(reader):
             reader.send()
         else:
@@ -145,7 +145,7 @@ class Onward:
                 send_json(self._sock, {"layers": list(layers), "stall": stall})
                 answer = read_json(self._sock) or {}
                 if answer.get("readers"):
-                    self.held = set(answer.get("held") or [])
+                    self.held = set(only_texts(answer.get("held")))
             except (OSError, WireError):
                 self.close()
 

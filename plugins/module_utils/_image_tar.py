@@ -38,10 +38,9 @@ def _number(field: bytes) -> int:
     if field[0] & 0x80:  # base 256, for sizes from 8 GiB on
         return int.from_bytes(bytes([field[0] & 0x7F]) + field[1:], "big")
     text = field.split(b"\0", 1)[0].strip()
-    try:
-        return int(text, 8) if text else 0
-    except ValueError as error:
-        raise TarError(f"a tar header has the number {field!r}") from error
+    if text.strip(b"01234567"):
+        raise TarError(f"a tar header has the number {field!r}")
+    return int(text, 8) if text else 0
 
 
 def _header_numbers(block: bytes) -> tuple[int, int]:
@@ -58,13 +57,11 @@ def _text(field: bytes) -> str:
 def _pax(data: bytes) -> dict[str, str]:
     found: dict[str, str] = {}
     while data:
-        length, _space, _rest = data.partition(b" ")
-        try:
-            record, data = data[len(length) + 1 : int(length) - 1], data[int(length) :]
-        except ValueError as error:
-            raise TarError("a PAX header is damaged") from error
-        if not record:
-            break
+        digits, _space, _rest = data.partition(b" ")
+        length = int(digits) if digits.isdigit() and len(digits) < 10 else 0
+        if not len(digits) + 2 < length <= len(data):
+            raise TarError("a PAX header is damaged")
+        record, data = data[len(digits) + 1 : length - 1], data[length:]
         key, _sep, value = record.decode("utf-8", "replace").partition("=")
         found[key] = value
     return found
@@ -153,10 +150,20 @@ class TarFilter:
         elif kind == ord("L"):
             self._long["path"] = _text(content)
 
+    def _size(self, size: int) -> int:
+        told = self._long.get("size")
+        if told is not None:
+            if not (told.isascii() and told.isdigit()) or len(told) > 19:
+                raise TarError(f"a PAX header has the size {told[:40]!r}")
+            size = int(told)
+        if size >> 62:
+            raise TarError(f"a member claims to have {size} bytes")
+        return size
+
     def _member(self, block: bytes, size: int, kind: str) -> Iterator[bytes]:
         prefix = _text(block[345:500]) if block[257:263] == b"ustar\0" else ""
         name = self._long.get("path") or (prefix + "/" if prefix else "") + _text(block[:100])
-        size = int(self._long.get("size", size))
+        size = self._size(size)
         if kind not in "07S":  # folders and links carry no content; anything else is passed with what it claims
             size = 0 if kind in "123456" else size
         member = Member(name.removeprefix("./"), size, kind)

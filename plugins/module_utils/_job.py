@@ -93,7 +93,10 @@ Work = Callable[[Progress], dict[str, Any]]
 def write_json(path: str, value: dict[str, Any]) -> None:
     """Atomic for readers; the folder must exist."""
     temporary = f"{path}.{os.getpid()}.new"
-    with open(temporary, "w", encoding="utf-8") as stream:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)  # of a process that had this number before, or a link that leads elsewhere
+    number = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    with open(number, "w", encoding="utf-8") as stream:
         json.dump(value, stream)
     os.replace(temporary, path)
 

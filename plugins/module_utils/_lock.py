@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -25,6 +26,9 @@ FILE = ".deploy-lock.json"
 #: A copy that somebody follows is told so every second.
 FOLLOWED_SECONDS = 5.0
 END_SECONDS = 20.0
+#: Neither the lock nor what a worker tells is longer.
+_MOST = 1 << 16
+_PLAIN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @contextlib.contextmanager
@@ -57,23 +61,49 @@ def _same(number: int, path: str) -> bool:
         return False
 
 
+def _object(path: str) -> dict[str, Any]:
+    """What a file of JSON holds; nothing when it is no plain file, too long, or no object."""
+    try:
+        number = os.open(path, _PLAIN)
+    except OSError:
+        return {}
+    try:
+        info = os.fstat(number)
+        if not stat.S_ISREG(info.st_mode) or info.st_size > _MOST:
+            return {}
+        found = json.loads(os.read(number, _MOST))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    finally:
+        os.close(number)
+    return found if isinstance(found, dict) else {}
+
+
+def _is_time(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) < 1e12  # neither of Infinity nor of NaN
+
+
+def _holder(found: dict[str, Any]) -> dict[str, Any]:
+    """What of the lock's text is what a holder writes; damaged when the token, which every holder has, is not."""
+    holder = {key: value for key, value in found.items() if value is None or isinstance(value, str)}
+    holder.update({key: found[key] for key in ("pid", "taken_at") if _is_time(found.get(key))})
+    return holder if holder.get("token") else {"damaged": True}
+
+
 def read(root: str) -> dict[str, Any] | None:
     """Who holds the lock, with since and silent in seconds; None when nobody does. What cannot be read is a holder."""
     path = os.path.join(root, FILE)
     try:
-        beat = os.stat(path).st_mtime
-        with open(path, encoding="utf-8") as stream:
-            text = stream.read()
+        beat = os.lstat(path).st_mtime
     except FileNotFoundError:
         return None
-    try:
-        holder = dict(json.loads(text))
-    except ValueError:
-        holder = {}
-    now = time.time()
-    taken = holder.get("taken_at")
-    since = now - taken if isinstance(taken, (int, float)) else now - beat
-    return {**holder, "path": path, "age": max(0, round(since)), "silent": max(0, round(now - beat))}
+    holder, now = _holder(_object(path)), time.time()
+    # A sign of life that lies ahead is as little one of now as one that is long ago.
+    silent = round(abs(now - beat))
+    since = now - holder["taken_at"] if "taken_at" in holder else silent
+    return {**holder, "path": path, "age": max(0, round(since)), "silent": silent}
 
 
 def take(root: str, owner: dict[str, Any], stale: float, gone: str | None = None) -> dict[str, Any] | None:
@@ -87,6 +117,8 @@ def take(root: str, owner: dict[str, Any], stale: float, gone: str | None = None
         replaced = {owner["token"]} | ({gone} if gone else set())
         if holder and holder.get("token") not in replaced and holder["silent"] <= stale:
             return holder
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.join(root, FILE))  # a folder in its place, which no file can replace
         write_json(os.path.join(root, FILE), {**owner, "taken_at": time.time()})
     return None
 
@@ -106,7 +138,7 @@ def release(root: str, token: str) -> bool:
 def clear(bases: Iterable[str] | None = None) -> list[str]:
     """Ends the copies that an interrupted run left on this node, which would end by themselves a minute later.
 
-    For the holder of the lock only. A copy that somebody follows by hand goes on.
+    For the holder of the lock only. Copies of other users, and one that somebody follows by hand, go on.
     """
     places = {"/run", tempfile.gettempdir()} if bases is None else set(bases)
     jobs = [
@@ -114,7 +146,7 @@ def clear(bases: Iterable[str] | None = None) -> list[str]:
         for base in sorted(places)
         if os.path.isdir(base)
         for entry in os.scandir(base)
-        if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False)
+        if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False) and _mine(entry.path)
     ]
     ended = [job for job in jobs if not _followed(job)]
     pids = [_worker(job) for job in ended]
@@ -126,13 +158,21 @@ def clear(bases: Iterable[str] | None = None) -> list[str]:
     return ended
 
 
+def _mine(path: str) -> bool:
+    try:
+        return os.lstat(path).st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
 def _followed(job: str) -> bool:
     """Whether somebody still looks at the job; waits until that can be told."""
+    until = time.monotonic() + FOLLOWED_SECONDS
     try:
-        first = os.stat(os.path.join(job, "alive")).st_mtime
-        while time.time() - first < FOLLOWED_SECONDS:
+        first = os.lstat(os.path.join(job, "alive")).st_mtime
+        while time.time() - first < FOLLOWED_SECONDS and time.monotonic() < until:
             time.sleep(0.2)
-            if os.stat(os.path.join(job, "alive")).st_mtime != first:
+            if os.lstat(os.path.join(job, "alive")).st_mtime != first:
                 return True
     except OSError:
         pass
@@ -140,8 +180,13 @@ def _followed(job: str) -> bool:
 
 
 def _worker(job: str) -> int | None:
+    """The process of a job, if there is one of this user that looks like a worker: Python, and no input."""
+    pid = _object(os.path.join(job, "progress.json")).get("pid")
+    if isinstance(pid, bool) or not isinstance(pid, int) or not 1 < pid < 1 << 31:
+        return None
     try:
-        with open(os.path.join(job, "progress.json"), encoding="utf-8") as stream:
-            return int(json.load(stream)["pid"])
-    except (OSError, ValueError, KeyError, TypeError):
+        python = os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith("python")
+        nothing = os.readlink(f"/proc/{pid}/fd/0") == os.devnull
+        return pid if python and nothing and os.stat(f"/proc/{pid}").st_uid == os.geteuid() else None
+    except OSError:
         return None

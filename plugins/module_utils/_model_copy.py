@@ -141,7 +141,7 @@ class FollowingModel(WholeModel):
 
     def ready(self) -> dict[str, Any]:
         with self._lock:
-            if not self._published and self.destination.marked() and not self.destination.wrong_sizes():
+            if not self._published and self.destination.marked() and not self.destination.wrong():
                 self._published = True
                 self.sums.look()
             if self._published:
@@ -172,4 +172,4 @@ class FollowingModel(WholeModel):
     def known(self) -> tuple[dict[str, str], str | None]:
         self.ready()
         with self._lock:
-            return {**self._came.sums, **self.sums.known()}, None
+            return {**self._came.sums, **self.sums.known(), **self.destination.sums}, None

@@ -12,16 +12,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.module_utils import _model_inside
 from ansible_collections.gb10.serving.plugins.module_utils._model_ranges import Span, merge
 
 JOURNAL = ".gb10-ranges"
 PARTS = ".gb10-parts"
 NOTE = ".gb10-staging.json"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass
@@ -38,11 +41,8 @@ class Came:
 
 def staged_for(staging: str) -> str | None:
     """The digest of the model for which this folder was made."""
-    with (
-        contextlib.suppress(OSError, ValueError, AttributeError),
-        open(os.path.join(staging, NOTE), encoding="utf-8") as stream,
-    ):
-        digest = json.load(stream).get("digest")
+    with contextlib.suppress(OSError, ValueError, AttributeError, RecursionError):
+        digest = json.loads(_model_inside.content(staging, NOTE)).get("digest")
         return digest if isinstance(digest, str) else None
     return None
 
@@ -50,21 +50,24 @@ def staged_for(staging: str) -> str | None:
 def read(staging: str) -> Came:
     came = Came()
     lines: list[bytes] = []
-    with contextlib.suppress(OSError), open(os.path.join(staging, JOURNAL), "rb") as stream:
-        lines = stream.read().split(b"\n")
+    with contextlib.suppress(OSError):
+        lines = _model_inside.content(staging, JOURNAL).split(b"\n")
     for line in lines:
         try:
             name, first, *rest = json.loads(line)
+            if not isinstance(name, str):
+                continue
             if first == "new":
                 came.spans.pop(name, None)
                 came.sums.pop(name, None)
             elif first == "in":
-                came.sums[name] = str(rest[0])
+                if _SHA256.fullmatch(rest[0]):
+                    came.sums[name] = rest[0]
             elif first == "ok":
                 came.safe.add(name)
-            else:
-                came.spans.setdefault(name, []).append((int(first), int(rest[0])))
-        except (ValueError, TypeError, IndexError):
+            elif type(first) is type(rest[0]) is int and 0 <= first < rest[0]:
+                came.spans.setdefault(name, []).append((first, rest[0]))
+        except (ValueError, TypeError, IndexError, RecursionError):
             continue
     came.spans = {name: merge(spans) for name, spans in came.spans.items()}
     came.safe &= came.sums.keys()
@@ -77,21 +80,14 @@ def resumable(staging: str, digest: str, sizes: Mapping[str, int]) -> Came:
         return Came()
     found, usable = read(staging), Came()
     for name, size in sizes.items():
-        if name in found.sums and _size(os.path.join(staging, name)) == size:
+        if name in found.sums and _model_inside.size(staging, name) == size:
             usable.spans[name] = [(0, size)]
             usable.sums[name] = found.sums[name]
             if name in found.safe:
                 usable.safe.add(name)
-        elif name in found.spans and _size(os.path.join(staging, PARTS, name)) == size:
+        elif name in found.spans and _model_inside.size(staging, f"{PARTS}/{name}") == size:
             usable.spans[name] = [(start, min(end, size)) for start, end in found.spans[name] if start < size]
     return usable
-
-
-def _size(path: str) -> int:
-    try:
-        return os.lstat(path).st_size
-    except OSError:
-        return -1
 
 
 def rewrite(staging: str, came: Came) -> None:
@@ -101,19 +97,16 @@ def rewrite(staging: str, came: Came) -> None:
     ]
     events += [(name, "in", digest) for name, digest in came.sums.items()]
     events += [(name, "ok") for name in sorted(came.safe)]
-    path = os.path.join(staging, JOURNAL)
-    with open(path + ".new", "w", encoding="utf-8") as stream:
+    with open(_model_inside.created(staging, JOURNAL + ".new"), "w", encoding="utf-8") as stream:
         stream.writelines(json.dumps(event, separators=(",", ":")) + "\n" for event in events)
-    os.replace(path + ".new", path)
+    _model_inside.move(staging, JOURNAL + ".new", JOURNAL)
 
 
 class Journal:
     """Appends; safe for threads."""
 
     def __init__(self, staging: str) -> None:
-        self._number = os.open(
-            os.path.join(staging, JOURNAL), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666
-        )
+        self._number = _model_inside.opened(staging, JOURNAL, os.O_WRONLY | os.O_APPEND)
         self._lock = threading.Lock()
         os.write(self._number, b"\n")  # ends a line that was cut
 

@@ -9,6 +9,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 
+from ansible_collections.gb10.serving.plugins.module_utils import _model_inside
 from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, Progress
 from ansible_collections.gb10.serving.plugins.module_utils._model_journal import PARTS, Journal
 from ansible_collections.gb10.serving.plugins.module_utils._model_manifest import CHUNK, hash_range, pool_size
@@ -66,15 +67,10 @@ class Landing:
         self._open.clear()
         self.journal.close()
 
-    def part(self, file: File) -> str:
-        return os.path.join(self.staging, PARTS, file.name)
-
     def target(self, file: File) -> int:
         """The open file that ranges are written into. Called with change held."""
         if file.name not in self._open:
-            path = self.part(file)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            number = _model_inside.opened(self.staging, f"{PARTS}/{file.name}", os.O_RDWR)
             self._open[file.name] = number
             if os.fstat(number).st_size != file.size:
                 os.ftruncate(number, file.size)
@@ -122,15 +118,14 @@ class Landing:
         self._reject(file, wanted)
 
     def _accept(self, file: File) -> None:
-        number, final = self.target(file), os.path.join(self.staging, file.name)
+        number = self.target(file)
         if file.name not in self.mtimes:  # all of it came in an earlier run, or it is empty
             with contextlib.suppress(JobError):
                 request = {"op": "get", "name": file.name, "offset": 0, "length": 0}
                 self.mtimes[file.name] = int(ask_any(self.sources, [request], "for a time")[0]["mtime_ns"])
         if file.name in self.mtimes:
             os.utime(number, ns=(self.mtimes[file.name], self.mtimes[file.name]))
-        os.makedirs(os.path.dirname(final), exist_ok=True)
-        os.replace(self.part(file), final)
+        _model_inside.move(self.staging, f"{PARTS}/{file.name}", file.name)
         self.journal.add(file.name, "in", file.digest)
         self.ranges.open.discard(file.name)
         self._sync.put((file, self._open.pop(file.name)))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -20,6 +21,9 @@ from ansible_collections.gb10.serving.plugins.module_utils._job import write_jso
 #: Beside the files of a model; hidden, so that it is no part of the model.
 STORE = ".gb10-sha256.json"
 CHUNK = 1 << 20
+#: Files up to this size that hold no tensors are read whenever a model is looked at, as long as they are few.
+SMALL = 32 << 20
+_SMALL_TOTAL = 256 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -91,7 +95,7 @@ def read_store(root: str) -> dict[str, dict[str, Any]]:
     try:
         with open(os.path.join(root, STORE), encoding="utf-8") as stream:
             entries = json.load(stream)["files"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
     return {
         name: entry
@@ -126,6 +130,35 @@ def wanted_sums(root: str, sizes: Mapping[str, int]) -> dict[str, str]:
         if digest:
             found[name] = digest
     return found
+
+
+@functools.lru_cache(maxsize=2048)
+def _content(path: str, _stat: tuple[int, ...]) -> str:
+    """For a process that looks again and again: read once while nothing about the file changes."""
+    return hash_file(path)
+
+
+def small_sums(root: str, sizes: Mapping[str, int]) -> dict[str, str]:
+    """What the small files hold now. A user may edit one without a change of its size."""
+    found: dict[str, str] = {}
+    left = _SMALL_TOTAL
+    for size, name in sorted((size, name) for name, size in sizes.items()):
+        if size > min(SMALL, left) or name.endswith(".safetensors"):
+            continue
+        left -= size
+        path = os.path.join(root, name)
+        with contextlib.suppress(OSError):
+            stat = os.stat(path)
+            if stat.st_size == size:
+                found[name] = _content(path, (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns))
+    return found
+
+
+def present_sums(root: str, sizes: Mapping[str, int]) -> dict[str, str]:
+    """The SHA-256 of what is there, as far as that costs nothing: small files are read, of the weights it is known."""
+    sums = Sums(root, sizes)
+    sums.look()
+    return {**sums.known(), **small_sums(root, sizes)}
 
 
 class Sums:

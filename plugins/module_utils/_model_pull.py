@@ -7,8 +7,10 @@ import threading
 import time
 from collections.abc import Iterable
 
+from ansible_collections.gb10.serving.plugins.module_utils import _model_sources
 from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, Progress
 from ansible_collections.gb10.serving.plugins.module_utils._model_asking import ask
+from ansible_collections.gb10.serving.plugins.module_utils._model_flight import Flight
 from ansible_collections.gb10.serving.plugins.module_utils._model_landing import Landing, disk_problem
 from ansible_collections.gb10.serving.plugins.module_utils._model_ranges import File, Ranges
 from ansible_collections.gb10.serving.plugins.module_utils._model_sources import (
@@ -21,6 +23,8 @@ from ansible_collections.gb10.serving.plugins.module_utils._model_sources import
 from ansible_collections.gb10.serving.plugins.module_utils._wire import WireError
 
 RATE_SECONDS = 1.0
+#: A connection over which less comes within LAG_SECONDS is given up when another source has the file.
+LEAST_BYTES = 1 << 20
 #: So often in a row a source may fail on one file before the file is fetched elsewhere.
 FAILURES = 8
 _BATCH = 1 << 20
@@ -48,6 +52,8 @@ class Pull:
         self.error: JobError | None = None
         self.rate = 0.0
         self._rates: dict[str, int] = {}
+        self._flights: dict[int, Flight] = {}  # by stream
+        self._pace: dict[str, float] = {}  # bytes a second, by address
         self._links: set[Link] = set()
         self.waited: object = None
         self._streams = [
@@ -129,6 +135,7 @@ class Pull:
                     task = self._next(rail)
                     if task is None:
                         if not self.over():
+                            self._relieve(rail)
                             self.change.wait(0.1)
                         continue
                     source, file, start, end = task
@@ -141,9 +148,13 @@ class Pull:
                         link = None
                     link = link or self.connect(source, address)
                     if link:
-                        came, broke = self._range(link, file, target, start, end)
+                        flight = Flight(link, file, start, end)
+                        with self.change:
+                            self._flights[threading.get_ident()] = flight
+                        came, broke = self._range(flight, target)
                 finally:
                     with self.change:
+                        self._landed(self._flights.pop(threading.get_ident(), None), broke)
                         self.ranges.give_back(file, start, came, end)
                         if came > start:
                             self.landing.journal.add(file.name, start, came)
@@ -158,7 +169,7 @@ class Pull:
 
     def _next(self, rail: int) -> tuple[Source, File, int, int] | None:
         """What this rail does now: from the first source that lives, unless it stays behind."""
-        for source in self.sources:
+        for source in sorted(self.sources, key=lambda source: source.slow):
             usable, dead = source.usable(source.address(rail)), source.dead
             if not usable and dead:
                 continue
@@ -176,13 +187,47 @@ class Pull:
                 return None
         return None
 
-    def _range(self, link: Link, file: File, target: int, start: int, end: int) -> tuple[int, bool]:
+    def _relieve(self, rail: int) -> None:
+        """This rail has nothing to do: what comes over a far slower one is given back, for this one to take."""
+        waits = [source.address(rail) for source in self.sources if source.usable(source.address(rail))]
+        pace = max((self._pace.get(address, 0.0) for address in waits), default=0.0)
+        if self.ranges.left():
+            return
+        late = [flight for flight in self._flights.values() if flight.link.at not in waits and flight.late(pace)]
+        for flight in late:
+            flight.relieved = True
+            flight.link.source.failed(flight.link.at, WireError(f"{flight.link.at} is far slower than other rails"))
+            flight.link.stop()
+
+    def _landed(self, flight: Flight | None, broke: bool) -> None:
+        """The best pace counts, since small ranges say little, until another rail had to help."""
+        if flight and (flight.relieved or not broke):
+            at = flight.link.at
+            self._pace[at] = flight.rate() if flight.relieved else max(flight.rate(), self._pace.get(at, 0.0))
+
+    def _instead(self, file: File, source: Source) -> bool:
+        """Whether another source, no slower as far as it is known, has the file."""
+        return any(
+            other is not source
+            and other.slow <= source.slow
+            and not other.dead
+            and other.number not in file.refused
+            and other.has(file.name)
+            for other in self.sources
+        )
+
+    def _range(self, flight: Flight, target: int) -> tuple[int, bool]:
         """(how far it came, whether the connection is of no more use)."""
+        link, file, start, end = flight.link, flight.file, flight.start, flight.end
         source, came, told = link.source, start, start
 
         def account(count: int) -> None:
             nonlocal came, told
             came += count
+            flight.came = came
+            if flight.crawls(_model_sources.LAG_SECONDS, LEAST_BYTES) and self._instead(file, source):
+                source.slow += 1
+                raise WireError(f"less than {LEAST_BYTES} bytes came in {_model_sources.LAG_SECONDS:g} s")
             if came - told >= _BATCH:
                 self._count(link, came - told)
                 told = came
@@ -202,7 +247,8 @@ class Pull:
             self.failed(error.args[0], file.name)
         except (OSError, WireError) as error:
             if not self.over():
-                source.failed(link.at, error)
+                if not flight.relieved:
+                    source.failed(link.at, error)
                 self._miss(file, source, 0 if came > start else 1)
         finally:
             self._count(link, came - told)
@@ -226,7 +272,7 @@ class Pull:
 
     def _count(self, link: Link, count: int) -> None:
         if count:
-            link.source.gained = time.monotonic()
+            link.source.gained = link.source.grown = time.monotonic()
             with self.change:
                 self.rails[link.at] += count
                 self.moved += count

@@ -13,13 +13,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.module_utils import _answers
 from ansible_collections.gb10.serving.plugins.module_utils._job import JobError
-from ansible_collections.gb10.serving.plugins.module_utils._wire import WireError, connect, read_json, send_json
+from ansible_collections.gb10.serving.plugins.module_utils._wire import WireError, Wrong, connect, read_json, send_json
 
 #: A connection from which nothing comes for so long is given up; its range is fetched over another one.
 STALL_SECONDS = 5.0
 #: A source that has nothing new for so long is passed over while others have it.
 LAG_SECONDS = 20.0
+#: The journal of a source's own copy goes on for so long at most until another file of it is there.
+PULSE_SECONDS = 180.0
 #: Longest rest of an address that failed.
 REST_SECONDS = 30.0
 #: So often in a row an address refuses before its offer counts as over.
@@ -48,8 +51,10 @@ class Source:
         self.origin = False
         self.seen = False
         self.pulse: object = None
-        self.gained = time.monotonic()
+        self.gained = self.grown = time.monotonic()
         self.why = ""
+        self.wrong = 0  # answers that were none
+        self.slow = 0  # times that another source was preferred since this one gave next to nothing
         self._rest: dict[str, tuple[float, float]] = {}  # address -> (until, how long)
         self._final: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -61,9 +66,11 @@ class Source:
         """Takes over an answer to "list"."""
         ready = answer.get("ready")
         names = None if ready == "all" else {str(name) for name in ready or []}
-        pulse = answer.get("pulse")
-        if names != self.ready or pulse != self.pulse or not self.seen:
-            self.gained = time.monotonic()
+        pulse, now = answer.get("pulse"), time.monotonic()
+        if names != self.ready or not self.seen:
+            self.gained = self.grown = now
+        elif pulse != self.pulse and now - self.grown < PULSE_SECONDS:
+            self.gained = now
         self.ready, self.pulse, self.seen = names, pulse, True
         self.origin = bool(answer.get("origin"))
 
@@ -74,6 +81,7 @@ class Source:
         """Lets the address rest, longer each time."""
         with self._lock:
             self.why = str(error)
+            self.wrong += isinstance(error, Wrong)
             # Nobody listens or the handshake fails: this offer is over, however long one waits.
             final = isinstance(error.__cause__, (ConnectionRefusedError, WireError))
             self._final[address] = self._final.get(address, 0) + 1 if final else 0
@@ -87,7 +95,7 @@ class Source:
                 self._final.pop(address, None)
 
     def usable(self, address: str) -> bool:
-        return time.monotonic() >= self._rest.get(address, (0.0, 0.0))[0]
+        return not self._spoiled and time.monotonic() >= self._rest.get(address, (0.0, 0.0))[0]
 
     def next_address(self) -> str | None:
         """The usable address whose last failure is longest ago."""
@@ -99,21 +107,26 @@ class Source:
         with self._lock:
             until, rest = self._rest.get(address, (0.0, 0.0))
             now = time.monotonic()
-            if now < until:
+            if now < until or self._spoiled:
                 return False
             if rest:
                 self._rest[address] = (now + STALL_SECONDS + 1, rest)
             return True
 
     @property
+    def _spoiled(self) -> bool:
+        """It answers what is no answer: nothing of it can be used."""
+        return self.wrong >= FINAL_TRIES
+
+    @property
     def dead(self) -> bool:
         """No address of it answers."""
-        return all(address in self._rest for address in self.addresses)
+        return self._spoiled or all(address in self._rest for address in self.addresses)
 
     @property
     def gone(self) -> bool:
         """The offer is over: every address said so several times."""
-        return all(self._final.get(address, 0) >= FINAL_TRIES for address in self.addresses)
+        return self._spoiled or all(self._final.get(address, 0) >= FINAL_TRIES for address in self.addresses)
 
     @property
     def lagging(self) -> bool:
@@ -151,8 +164,8 @@ class Link:
         if answer is None:
             raise WireError("the source closed the connection")
         if "error" in answer:
-            raise Refused(str(answer["error"]))
-        return answer
+            raise Refused(str(answer["error"])[:2000])
+        return _answers.of_model(request, answer)
 
     def fetch(self, name: str, size: int, target: int, span: tuple[int, int], came: Callable[[int], None]) -> int:
         """Fetches a range into an open file; came(count) is told of each piece. Returns the mtime of the file there."""

@@ -16,6 +16,7 @@ from ansible_collections.gb10.serving.plugins.module_utils import (
     _offer,
 )
 from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, Progress
+from ansible_collections.gb10.serving.plugins.module_utils._model_manifest import present_sums
 from ansible_collections.gb10.serving.plugins.module_utils._sync import carry_out, owner_setter
 
 _DAMAGED = (
@@ -58,11 +59,25 @@ def offered(module: AnsibleModule) -> dict[str, Any]:
             f"The model at {model['path']} on {host} has the digest {model['digest']}, expected {wanted}: it "
             "changed since it was looked at. Run again from the start."
         )
+    changed = _differing(model, module.params["manifest"] or {})
+    if changed:
+        raise JobError(
+            f"{changed[0]} at {model['path']} on {host} holds something else than the manifest says: the model changed "
+            "since it was looked at. Run again from the start."
+        )
     facts = {key: model[key] for key in ("path", "digest", "total_bytes")}
     if module.check_mode:
         return dict(facts, changed=True)
     sizes = _model_state.check_manifest(model)
     return dict(facts, changed=True, **_open(module, _model_copy.WholeModel(model["path"], sizes)))
+
+
+def _differing(model: dict[str, Any], manifest: dict[str, Any]) -> list[str]:
+    """The files of an offered model that are known to hold something else than the manifest says."""
+    sums = _model_state.manifest_sums(manifest)
+    sizes = {entry["name"]: entry["size"] for entry in model["files"] if entry["name"] in sums}
+    here = present_sums(model["path"], sizes)
+    return [name for name in sizes if here.get(name, sums[name]) != sums[name]]
 
 
 def present(module: AnsibleModule) -> dict[str, Any]:
@@ -74,12 +89,15 @@ def present(module: AnsibleModule) -> dict[str, Any]:
     own = owner_setter(module.params["owner"], module.params["group"], wanted.path)
     full = module.params["verify"] == "full" and state != "incomplete"
     if state == "ok" and not full:
-        return dict(answer, changed=False)
-    if state == "unmarked" and not full:
-        if not module.check_mode:
-            wanted.mark(wanted.path)
-            own(wanted.marker(wanted.path))
-        return dict(answer, changed=True, diff=diff)
+        return dict(answer, changed=False, verified=wanted.verified())
+    if state == "unmarked" and not full and module.check_mode:
+        return dict(answer, changed=True, diff=diff, verified=False)
+    # Nobody says yet that this folder was ever compared: it is read once, when somebody knows what it should hold.
+    recognise = state == "unmarked" and not full
+    full = full or recognise
+    obstacle = wanted.obstacle() if state == "incomplete" else None
+    if obstacle:
+        raise JobError(f"{obstacle} This is on {host}.")
     moves = sum(wanted.sizes[name] for name in wrong) - wanted.staged_bytes(wrong)
     lack = wanted.lack_of_space(moves)
     if lack:
@@ -94,17 +112,24 @@ def present(module: AnsibleModule) -> dict[str, Any]:
             "and no source was given. Offer it on a node that has it."
         )
     idle = module.params["idle_timeout"] or 300
-    check_mode, verify, streams = module.check_mode, module.params["verify"] == "full", module.params["streams"]
+    verify = full or module.params["verify"] == "full"
+    check_mode, streams = module.check_mode, module.params["streams"]
 
     def work(progress: Progress) -> dict[str, Any]:
         fetch = _model_fetch.Fetch(wanted, sources, progress, own, max(1, streams))
+        if recognise and not fetch.all_known():
+            wanted.mark(wanted.path, verified=False)
+            own(wanted.marker(wanted.path))
+            return dict(answer, changed=True, verified=False)
         bad = fetch.verify(wrong) if verify else []
         moves = sum(wanted.sizes[name] for name in bad)
         if full and (not bad or check_mode):
-            if state == "unmarked" and not bad and not check_mode:
+            changed = bool(bad) or state == "unmarked" or not wanted.verified()
+            if changed and not bad and not check_mode:
+                fetch.note()
                 wanted.mark(wanted.path)
                 own(wanted.marker(wanted.path))
-            return dict(answer, changed=bool(bad) or state == "unmarked", moved_bytes=moves, damaged=bad)
+            return dict(answer, changed=changed, moved_bytes=moves, damaged=bad, verified=not bad)
         if not sources:
             raise JobError(f"{', '.join(bad[:5])}: {_DAMAGED}")
         found = {"damaged": bad} if verify else {}

@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ansible_collections.gb10.serving.plugins.module_utils._job import JobError, detach, private_dir
+from ansible_collections.gb10.serving.plugins.module_utils._offer_places import MAX_CONNECTIONS, Places
 from ansible_collections.gb10.serving.plugins.module_utils._wire import WireError, answer_handshake, read_json, refuse
 
 PREFIX = "gb10-offer-"
-MAX_CONNECTIONS = 128
 HANDSHAKE_SECONDS = 20.0
 #: A peer that takes nothing and answers nothing for so long is gone, even while the kernel would still try.
 UNANSWERED_MS = 30_000
@@ -114,47 +114,49 @@ class Server:
         self.listener, self.session, self.token = self.listeners[0], session, token
         self.allowed, self.idle_timeout, self.handler = set(allowed), idle_timeout, handler
         self.ending = False
+        self._places = Places()
 
     def serve(self) -> str:
         """Returns why it ended."""
-        threads: list[threading.Thread] = []
-        idle_since = time.monotonic()
         with selectors.DefaultSelector() as ready:
             for listener in self.listeners:
                 listener.setblocking(False)
                 ready.register(listener, selectors.EVENT_READ)
-            return self._accept(ready, threads, idle_since)
+            return self._accept(ready)
 
-    def _accept(self, ready: selectors.BaseSelector, threads: list[threading.Thread], idle_since: float) -> str:
+    def _accept(self, ready: selectors.BaseSelector) -> str:
         while not self.ending:
             if not os.path.isdir(self.session):
                 return "withdrawn"
-            threads = [thread for thread in threads if thread.is_alive()]
-            if threads:
-                idle_since = time.monotonic()
-            elif time.monotonic() - idle_since > self.idle_timeout:
+            if self._places.idle_seconds() > self.idle_timeout:
                 return "idle"
             for key, _events in ready.select(0.5):
                 try:
                     connection, peer = key.fileobj.accept()  # type: ignore[union-attr]
                 except OSError:
                     continue
-                if len(threads) >= MAX_CONNECTIONS:
+                if not self._places.take(connection, str(peer[0])):
                     connection.close()
                     continue
-                thread = threading.Thread(target=self._connection, args=(connection, str(peer[0])), daemon=True)
-                thread.start()
-                threads.append(thread)
+                threading.Thread(target=self._connection, args=(connection, str(peer[0])), daemon=True).start()
         return "asked"
 
     def _connection(self, connection: socket.socket, peer: str) -> None:
+        try:
+            self._serve(connection, peer)
+        finally:
+            self._places.leave(connection)
+
+    def _serve(self, connection: socket.socket, peer: str) -> None:
         with contextlib.suppress(OSError, WireError), connection:
             connection.settimeout(HANDSHAKE_SECONDS)
             if peer not in self.allowed:
                 refuse(connection, f"{peer} is not one of the addresses that may fetch from this offer")
                 return
-            if not answer_handshake(connection, self.token):
+            if not answer_handshake(connection, self.token, HANDSHAKE_SECONDS):
                 time.sleep(0.2)
+                return
+            if not self._places.prove(connection):
                 return
             connection.settimeout(max(self.idle_timeout, HANDSHAKE_SECONDS))
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

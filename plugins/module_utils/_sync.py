@@ -98,6 +98,6 @@ def owner_setter(owner: str | None, group: str | None, path: str) -> Callable[[s
 
     def own(target: str) -> None:
         if uid >= 0 or gid >= 0:
-            os.chown(target, uid, gid)
+            os.chown(target, uid, gid, follow_symlinks=False)
 
     return own

@@ -29,6 +29,10 @@ _decode = json.JSONDecoder().decode
 _REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
+#: An odd description can also be nested too deep, or be no object at all.
+_MORE = (ValueError, AttributeError, RecursionError)
+
+
 class Unsuited(Exception):
     """The archive cannot be made from what is here; the text says why."""
 
@@ -165,7 +169,7 @@ class LayerArchive:
         try:
             tree = _Tree(self._folder)
             yield tree
-        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, EOFError, zlib.error, ArithmeticError, LookupError, TypeError, *_MORE) as error:
             where = os.path.dirname(self._split)
             raise Unsuited(f"the layer at {where} cannot be read: {type(error).__name__}: {error}") from error
         finally:

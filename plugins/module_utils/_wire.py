@@ -15,6 +15,7 @@ import json
 import secrets
 import socket
 import struct
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,10 @@ class WireError(Exception):
     """The other side did not say what it should have said."""
 
 
+class Wrong(WireError):
+    """The other side answered, and the answer is not one."""
+
+
 def proof(token: str, who: str, server_nonce: str, client_nonce: str) -> str:
     text = f"{who}:{server_nonce}:{client_nonce}"
     return hmac.new(token.encode(), text.encode(), hashlib.sha256).hexdigest()
@@ -39,10 +44,18 @@ def send_line(sock: socket.socket, text: str) -> None:
     sock.sendall(text.encode() + b"\n")
 
 
-def read_line(sock: socket.socket, limit: int = 1 << 20) -> str:
-    """One line; empty when the other side closed. Takes no byte beyond it, since raw data may follow."""
+def read_line(sock: socket.socket, limit: int = 1 << 20, until: float | None = None) -> str:
+    """One line; empty when the other side closed. Takes no byte beyond it, since raw data may follow.
+
+    until: when it must be there, however slowly it comes.
+    """
     line = bytearray()
     while len(line) < limit:
+        if until is not None:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("timed out")
+            sock.settimeout(left)
         seen = sock.recv(4096, socket.MSG_PEEK)
         end = seen.find(b"\n")
         part = sock.recv(len(seen) if end < 0 else end + 1)
@@ -62,10 +75,10 @@ def read_json(sock: socket.socket) -> dict[str, Any] | None:
         return None
     try:
         value = json.loads(line)
-    except ValueError as error:
-        raise WireError(f"expected a JSON line, got {line[:80]!r}") from error
+    except (ValueError, RecursionError) as error:
+        raise Wrong(f"expected a JSON line, got {line[:80]!r}") from error
     if not isinstance(value, dict):
-        raise WireError(f"expected a JSON object, got {line[:80]!r}")
+        raise Wrong(f"expected a JSON object, got {line[:80]!r}")
     return value
 
 
@@ -73,11 +86,12 @@ def refuse(sock: socket.socket, reason: str) -> None:
     send_line(sock, f"refused {reason}")
 
 
-def answer_handshake(sock: socket.socket, token: str) -> bool:
-    """Source side. False when the receiver does not know the token."""
+def answer_handshake(sock: socket.socket, token: str, seconds: float = 20) -> bool:
+    """Source side, in so many seconds altogether. False when the receiver does not know the token."""
+    until = time.monotonic() + seconds
     server_nonce = secrets.token_hex(16)
     send_line(sock, f"{GREETING} {server_nonce}")
-    words = read_line(sock, 512).split()
+    words = read_line(sock, 512, until).split()
     if len(words) != 2 or not hmac.compare_digest(
         words[1].encode(), proof(token, "receiver", server_nonce, words[0]).encode()
     ):
@@ -87,16 +101,17 @@ def answer_handshake(sock: socket.socket, token: str) -> bool:
     return True
 
 
-def handshake(sock: socket.socket, token: str) -> None:
-    """Receiver side. Raises WireError with what the source said."""
-    words = read_line(sock, 512).split(" ", 1)
+def handshake(sock: socket.socket, token: str, seconds: float = 20) -> None:
+    """Receiver side, in so many seconds altogether. Raises WireError with what the source said."""
+    until = time.monotonic() + seconds
+    words = read_line(sock, 512, until).split(" ", 1)
     if words[0] == "refused":
         raise WireError("the source refused: " + (words[1] if len(words) > 1 else "no reason given"))
     if len(words) != 2 or words[0] != GREETING:
         raise WireError(f"expected the greeting {GREETING}, got {' '.join(words)[:80]!r}")
     server_nonce, client_nonce = words[1], secrets.token_hex(16)
     send_line(sock, f"{client_nonce} {proof(token, 'receiver', server_nonce, client_nonce)}")
-    kind, _sep, rest = read_line(sock, 512).partition(" ")
+    kind, _sep, rest = read_line(sock, 512, until).partition(" ")
     if kind != "ok":
         raise WireError(
             f"the source {kind or 'closed the connection'}: {rest}" if rest else "the source closed the connection"
@@ -117,7 +132,7 @@ def connect(address: str, port: int, token: str, timeout: float, patience: float
         ) from error
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        handshake(sock, token)
+        handshake(sock, token, patience)
         sock.settimeout(timeout)
     except (OSError, WireError) as error:
         sock.close()
@@ -143,10 +158,10 @@ def _fill(sock: socket.socket, view: memoryview) -> None:
 def _object(data: memoryview, what: str) -> dict[str, Any]:
     try:
         value = json.loads(bytes(data))
-    except ValueError as error:
-        raise WireError(f"the {what} frame carries no JSON") from error
+    except (ValueError, RecursionError) as error:
+        raise Wrong(f"the {what} frame carries no JSON") from error
     if not isinstance(value, dict):
-        raise WireError(f"the {what} frame carries no JSON object")
+        raise Wrong(f"the {what} frame carries no JSON object")
     return value
 
 

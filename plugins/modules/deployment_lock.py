@@ -31,8 +31,8 @@ options:
   state:
     description:
       - Whether this run takes the lock or gives it back. A lock of somebody else is never given back.
-      - V(cleared) is for the holder. It ends, on every host, the copies that an interrupted run left and nobody
-        follows.
+      - V(cleared) is for the holder. It ends, on every host, the copies that an interrupted run of this user left
+        and nobody follows.
     type: str
     choices: [held, released, cleared]
     default: held
@@ -85,7 +85,9 @@ ended:
   elements: str
   sample: [/run/gb10-job-x1y2]
 holder:
-  description: Who holds the lock, when it is somebody else.
+  description:
+    - Who holds the lock, when it is somebody else.
+    - RV(ignore:damaged) is set when the lock file does not say, because it is not what a run writes.
   returned: when it is refused
   type: dict
   sample: {user: me, controller: laptop, pid: 4711, age: 840, silent: 3, path: /opt/gb10-serving/.deploy-lock.json}

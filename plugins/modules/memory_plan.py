@@ -102,10 +102,7 @@ options:
         description: Whether prefixes are cached. Linear-attention models then keep one more state for each request.
         type: bool
         default: true
-      enforce_eager:
-        description: Whether the engine runs without CUDA graphs.
-        type: bool
-        default: false
+      enforce_eager: {description: Whether the engine runs without CUDA graphs., type: bool, default: false}
       language_model_only:
         description: Whether the vision part is left out.
         type: bool
@@ -122,6 +119,7 @@ options:
         type: str
         default: auto
       separate_drafter: {description: Whether drafts come from another model or from none., type: bool, default: false}
+      drafting_args: {description: The server's arguments that speak of drafts., type: list, elements: str, default: []}
       pools: {description: How SGLang is told to divide its pool., type: dict, default: {}}
   variables:
     description:

@@ -113,6 +113,8 @@ model:
     files:
       description:
         - Name and size of each file, sorted by name. At most 1000.
+        - C(sha256) where it costs nothing. Small files are read. Of the weights it is what the hub's metadata or an
+          earlier copy noted, while the file is still that one.
         - Bytes of a name that are not UTF-8 are written as C(\udcff). Such a name is one of RV(model.problems).
       type: list
       elements: dict
@@ -120,6 +122,7 @@ model:
       sample:
         - name: config.json
           size: 2931
+          sha256: 9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e
     files_count:
       description: Number of files.
       type: int
@@ -194,7 +197,7 @@ model:
       returned: always
       sample: true
     copied_digest:
-      description: Digest of the model that was copied here and verified, as its marker says; V(null) without one.
+      description: Digest of the model that was copied or recognised here, as its marker says; V(null) without one.
       type: str
       returned: always
       sample: null
@@ -209,7 +212,8 @@ model:
     digest:
       description:
         - Identity of the model, from file names, sizes, safetensors headers and the content of small text files.
-        - Equal copies on two nodes have equal digests. The content of the weights is not part of it.
+        - Equal copies on two nodes have equal digests. The content of the weights is not part of it, so that two
+          revisions may have one digest; RV(model.files) tells them apart where the content is known.
       type: str
       returned: always
       sample: sha256:9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e9f2c1b0e
@@ -223,6 +227,7 @@ from ansible_collections.gb10.serving.plugins.module_utils import _disk
 from ansible_collections.gb10.serving.plugins.module_utils._model import inspect, printable
 from ansible_collections.gb10.serving.plugins.module_utils._model_hub import inspect_id
 from ansible_collections.gb10.serving.plugins.module_utils._model_links import directories_beside
+from ansible_collections.gb10.serving.plugins.module_utils._model_manifest import present_sums
 from ansible_collections.gb10.serving.plugins.module_utils._model_state import marked_digest
 
 
@@ -231,8 +236,10 @@ def on_disk(model: dict[str, Any]) -> dict[str, Any]:
     path = model["path"]
     if path.startswith(("http://", "https://")):
         return {"free_bytes": None, "writable": None, "copied_digest": None, "mounts": []}
+    sums = present_sums(path, {file["name"]: file["size"] for file in model["files"]})
     beside = directories_beside(path, [file["name"] for file in model["files"]])
     return {
+        "files": [{**file, "sha256": sums[file["name"]]} if file["name"] in sums else file for file in model["files"]],
         "free_bytes": _disk.free_bytes(path),
         "writable": _disk.may_write(path),
         "copied_digest": marked_digest(path),

@@ -48,7 +48,7 @@ options:
         type: str
         required: true
       files:
-        description: Name and size of each file.
+        description: Name and size of each file, and C(sha256) where it is known.
         type: list
         elements: dict
         required: true
@@ -63,7 +63,10 @@ options:
     description:
       - With V(full) every file that is there is read and compared with its SHA-256 as noted by an earlier copy, by the
         hub's tools or by a source. Only damaged files are fetched.
-      - With V(none) a directory with a marker and files of the right size counts as right.
+      - With V(none) a directory with a marker and files of the right size counts as right, unless the SHA-256 of a file
+        is known here and differs from the manifest's. Small files are always read.
+      - A directory without a marker is read once when manifest or source know every SHA-256. Else RV(verified) says no.
+      - The manifest and the sources decide what a file should hold, before what this node noted.
     type: str
     choices: [none, full]
     default: none
@@ -172,10 +175,15 @@ sha256_known:
   sample: 39
 damaged:
   description: Files whose content was not what it should be.
-  returned: O(verify=full)
+  returned: O(verify=full), or when a directory without a marker was read
   type: list
   elements: str
   sample: []
+verified:
+  description: Whether the content of every file was compared, and not only sizes and headers.
+  returned: O(state=present) unless check mode found something to copy
+  type: bool
+  sample: true
 seconds:
   description: Duration of the copy with verification.
   returned: O(state=present)

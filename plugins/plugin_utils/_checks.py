@@ -222,15 +222,25 @@ def lacking_image(images: Mapping[str, Mapping[str, Any]], source: str) -> list[
     return [host for host, image in images.items() if image.get("content") != images[source]["content"]]
 
 
+def _differing(model: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The wanted files of which is known on both sides that they hold something else."""
+    there = {file["name"]: file.get("sha256") for file in model["files"]}
+    pairs = [(file, there.get(file["name"]), file.get("sha256")) for file in wanted["files"]]
+    return [file for file, here, expected in pairs if here and expected and here != expected]
+
+
 def lacking_model(models: Mapping[str, Mapping[str, Any]], source: str) -> list[str]:
     """The hosts that do not have the source's model.
 
     A copy that was verified says so by its marker; further files that a user put beside it change its own digest and
-    are nobody's business, as long as the model's files are all there in their sizes.
+    are nobody's business, as long as the model's files are all there in their sizes. Where both know the SHA-256 of a
+    file it decides: two revisions of a model can have the same names, sizes and headers.
     """
     wanted = models[source]
 
     def has(model: Mapping[str, Any]) -> bool:
+        if _differing(model, wanted):
+            return False
         if model["digest"] == wanted["digest"]:
             return True
         sizes = {file["name"]: file["size"] for file in model["files"]}
@@ -258,7 +268,8 @@ def check_model(models: Mapping[str, Mapping[str, Any]]) -> tuple[str | None, li
     problems: list[Problem | str | None] = []
     for host in lacking_model(models, source):
         model = models[host]
-        to_come = max(models[source]["total_bytes"] - sum(entry["size"] for entry in model["files"]), 0)
+        other = sum(entry["size"] for entry in _differing(model, models[source]))
+        to_come = max(models[source]["total_bytes"] - sum(entry["size"] for entry in model["files"]), other)
         problems.append(lack_of_space(model["path"], to_come, model["free_bytes"], host))
         if not model["writable"]:
             problems.append(

@@ -59,6 +59,8 @@ def refusal(host: str, holder: Mapping[str, Any], stale: float) -> Problem:
     who = (
         f"{holder['user']} on {holder.get('controller')} (process {holder.get('pid')})"
         if holder.get("user")
+        else "somebody unknown, for the lock file is damaged,"
+        if holder.get("damaged")
         else "somebody unknown"
     )
     return Problem(

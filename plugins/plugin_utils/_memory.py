@@ -30,10 +30,12 @@ def inputs_digest(
 ) -> str:
     """Identity of a question. Measured memory is left out: it changes while the answer runs."""
     engine = engine or {}
+    asked = asdict(Wishes.of(wishes))
+    del asked["drafting_args"]  # how drafts were asked for is no part of the question
     question = {
         "hosts": [node.get("host") for node in nodes],
         "model": model.get("digest") or [model.get("config"), (model.get("tensors") or {}).get("by_class")],
-        "wishes": asdict(Wishes.of(wishes)),
+        "wishes": asked,
         "engine": [engine.get(key) for key in ("name", "version", "device")],
     }
     return "sha256:" + hashlib.sha256(json.dumps(question, sort_keys=True, default=str).encode()).hexdigest()
@@ -87,7 +89,14 @@ def plan(
         return blank(
             tp, context, ["No node is given."], [stated("Put at least one node into the group sparks.")], inputs
         )
-    why += model_problems(seen, wished.context_length, limit)
+    wrong = model_problems(seen, wished.context_length, limit, used_engine.name)
+    if wrong and not why and limit and context > limit and not model_problems(seen, limit, limit):
+        shorter = {**(wishes or {}), "context_length": limit}
+        verdict = plan(nodes, model, shorter, engine)["verdict"]
+        change = stated(f"Set gb10_plan_context_length to {limit}, which is what the model allows.")
+        change.update(verdict=None if verdict == "refused" else verdict, settings={"gb10_plan_context_length": limit})
+        return blank(tp, context, wrong, [change], inputs)
+    why += wrong
     if why:
         return blank(tp, context, why, [], inputs)
     if refused := refusals(seen, wished, used_engine):

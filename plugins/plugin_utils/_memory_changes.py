@@ -11,26 +11,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_answer import static_fraction, utilisation
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_by_hand import set_by_hand
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_case import Case, Change
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import (
     EXPERT_PARALLEL,
-    SHARE_STEPS,
     TOKEN_STEP,
     Fit,
     Shape,
     engine_problems,
-    fit,
     gib,
 )
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_kv_sglang import POOLS
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_larger import fewer_bits, larger
-from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import GIB, Engine, Model, Wishes
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import Engine, Model, Wishes
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import Node
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_verdict import RANK, judge
 
 FEWEST_TOKENS, FEWEST_SEQS = 2048, 16
-TRIED_SHARES = 8
 UNEVEN = 0.1  # of the ratio of states to cells
 LEAST_WINDOWS = 0.1  # the least that SGLang itself sets for an architecture
 
@@ -105,7 +102,7 @@ def server_settings(case: Case) -> Iterator[tuple[str, Wishes, dict[str, Any], S
                 "0): its layers, states and graphs go; single requests get slower."
             ),
             replace(w, speculative_tokens=0),
-            _argument(remove="--speculative-algorithm" if sglang else "--speculative-config"),
+            w.no_drafts,
             None,
         )
     if case.model.config.get("vision") and not w.language_model_only and not sglang:
@@ -135,59 +132,6 @@ def server_settings(case: Case) -> Iterator[tuple[str, Wishes, dict[str, Any], S
             {"gb10_plan_ep": True},
             replace(shape, ep=True),
         )
-
-
-def _with_share(wishes: Wishes, key: str, share: float) -> Wishes:
-    if key == "gpu_memory_utilization":
-        return replace(wishes, gpu_memory_utilization=share)
-    return replace(wishes, mem_fraction_static=share)
-
-
-def _share_for(case: Case, key: str, free: Fit, verdict: str) -> float | None:
-    """The largest share that, when it is set, gives what leaving it out gives."""
-    most = utilisation(free) if key == "gpu_memory_utilization" else static_fraction(free)
-    for steps in range(round(most * SHARE_STEPS), round(most * SHARE_STEPS) - TRIED_SHARES, -1):
-        share = steps / SHARE_STEPS
-        if share > 0 and judge(case.attempt(_with_share(case.wishes, key, share)))[0] == verdict:
-            return share
-    return None
-
-
-def _shares(case: Case) -> Iterator[Change]:
-    """What was set by hand and stands in the way."""
-    now, w = case.now, case.wishes
-    keys = {"gpu_memory_utilization": w.gpu_memory_utilization, "mem_fraction_static": w.mem_fraction_static}
-    for key in (name for name, share in keys.items() if share is not None):
-        open_share = replace(w, gpu_memory_utilization=None, mem_fraction_static=None)
-        free = fit(case.model, case.nodes, open_share, case.engine, now.shape, now.context)
-        verdict = judge(free)[0]
-        if RANK[verdict] < RANK[case.verdict]:
-            share = _share_for(case, key, free, verdict)
-            gained = min(free.left(node) - now.left(node) for node in now.nodes)
-            other = f", or set it to {share}" if share else ""
-            text = f"Leave gb10_plan_{key} out{other}: the cache then takes what the reserve leaves."
-            effect = gained if gained > 0 else free.slack - now.slack
-            yield Change(text, effect, verdict, {f"gb10_plan_{key}": 0})
-
-
-def _pins(case: Case) -> Iterator[Change]:
-    """A cache of a fixed size that is too small for one request, or too large for the node."""
-    now, w = case.now, case.wishes
-    if now.pin is None:
-        return
-    raised, lowered = math.ceil(now.needed / GIB * 1000) / 1000, math.floor(now.budget / GIB * 100) / 100
-    size, word = (raised, "Raise") if now.pin < now.needed else (lowered, "Lower")
-    if size > 0:
-        verdict = judge(case.attempt(replace(w, kv_cache_bytes=int(size * GIB))))[0]
-        if RANK[verdict] < RANK[case.verdict]:
-            text = f"{word} gb10_plan_kv_cache_gib to {'at most ' if word == 'Lower' else ''}{size:g}."
-            yield Change(text, abs(int(size * GIB) - now.pin), verdict, {"gb10_plan_kv_cache_gib": size})
-    free = case.attempt(replace(w, kv_cache_bytes=None))
-    verdict = judge(free)[0]
-    if RANK[verdict] < RANK[case.verdict]:
-        text = "Leave gb10_plan_kv_cache_gib out: the plan then gives the cache all that is left."
-        gained = max(free.slack - now.slack, free.pool - now.pin)
-        yield Change(text, gained, verdict, {"gb10_plan_kv_cache_gib": 0})
 
 
 def _context(case: Case) -> Iterator[Change]:
@@ -254,7 +198,7 @@ def changes(
     case = Case(model, nodes, wishes, engine, now, verdict, wishes.context_length is None, limit)
     singles = list(server_settings(case))
     tried = [case.change(words, changed, settings, shape) for words, changed, settings, shape in singles]
-    by_hand = [*_shares(case), *_pins(case)]
+    by_hand = set_by_hand(case)
     result = [
         *by_hand,
         *(c for c in tried if (c.effect_bytes or 0) > 0 and RANK[c.verdict or "refused"] < RANK[verdict]),

@@ -70,6 +70,11 @@ def wish_problems(wishes: Wishes, engine: Engine) -> list[str]:
         found.append(f"pools is {wishes.pools!r}; expected a mapping with some of {', '.join(POOLS)}.")
     if found:
         return found
+    if engine.name == "sglang" and wishes.kv_cache_dtype == "float16":
+        found.append(
+            "gb10_plan_kv_cache_dtype is 'float16', which SGLang does not take; expected one of auto, bfloat16, fp8, "
+            "fp8_e4m3, fp8_e5m2. Set gb10_plan_kv_cache_dtype to auto."
+        )
     if engine.name == "sglang" and wishes.gpu_memory_utilization is not None:
         found.append(
             "gb10_plan_gpu_memory_utilization is set, which SGLang does not know. Set gb10_plan_mem_fraction_static."
@@ -95,7 +100,22 @@ def _positive(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 40
 
 
-def model_problems(model: Model, context: int | None, limit: int | None) -> list[str]:
+def _too_long(context: int, limit: int, engine: str) -> str:
+    """In the engine's words."""
+    name, of, words = "max_model_len", f"max_position_embeddings={limit}", "vLLM takes both by --hf-overrides"
+    unchecked = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+    if engine == "sglang":
+        name, of, words = "context_length", str(limit), "SGLang takes both by --json-model-override-args"
+        unchecked = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
+    said = f"User-specified {name} ({context}) is greater than the derived {name} ({of})."
+    return (
+        f"{said} Set gb10_plan_context_length to at most {limit}. A longer one needs rope scaling (YaRN) and a larger "
+        f"max_position_embeddings in config.json, which is what a plan reads; {words}, and checks nothing with "
+        f"{unchecked}=1."
+    )
+
+
+def model_problems(model: Model, context: int | None, limit: int | None, engine: str = "vllm") -> list[str]:
     found = list(model.problems)
     c = model.config
     needed = [*_MODEL_KEYS, *(() if model.mla else ("num_key_value_heads", "head_dim"))]
@@ -123,10 +143,5 @@ def model_problems(model: Model, context: int | None, limit: int | None) -> list
     if not found and context is None and not limit:
         found.append("The model's config has no max_position_embeddings. Set gb10_plan_context_length.")
     if not found and limit and context and context > limit:
-        found.append(
-            f"User-specified max_model_len ({context}) is greater than the derived max_model_len "
-            f"(max_position_embeddings={limit}). Set gb10_plan_context_length to at most {limit}. A longer one needs "
-            "rope scaling (YaRN) and a larger max_position_embeddings in config.json, which is what a plan reads; vLLM "
-            "takes both by --hf-overrides, and checks nothing with VLLM_ALLOW_LONG_MAX_MODEL_LEN=1."
-        )
+        found.append(_too_long(context, limit, engine))
     return found

@@ -13,10 +13,12 @@ from typing import Any
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_case import Case
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_changes import server_settings
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import Fit, Shape, engine_problems, fit
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_kv_sglang import POOLS
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import DEFAULT_SEQS, Engine, Model, Wishes
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import Node, more_like
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_verdict import judge
 
+MOST_SLOTTED = 256  # requests
 WORTH = 1.03  # a gain below this is within what two starts of one configuration differ by
 
 
@@ -37,8 +39,32 @@ def _more_requests(case: Case) -> Iterator[tuple[str, Fit, dict[str, Any]]]:
         yield words, case.attempt(replace(case.wishes, max_num_seqs=most)), {"gb10_plan_max_num_seqs": most}
 
 
+def _more_slots(case: Case) -> Iterator[tuple[str, Fit, dict[str, Any]]]:
+    """Where so many state slots are asked for, and not cells, they are what bounds the requests at once."""
+    cells, w, now = case.now.layout.cells, case.wishes, case.now
+    if case.engine.name != "sglang" or not cells.state or not cells.fixed_slots:
+        return
+    by_flag, flag = bool(w.pools.get("state_slots")), POOLS["state_slots"]
+    best: tuple[str, Fit, dict[str, Any]] | None = None
+    count = 2 * max(1, cells.at_once(now.pool))
+    while count <= (w.seqs if by_flag else MOST_SLOTTED):
+        size = count * cells.slots
+        wishes = replace(w, pools={**w.pools, "state_slots": size}) if by_flag else replace(w, max_num_seqs=count)
+        found = case.attempt(wishes)
+        if judge(found)[0] != "fits" or (best and _at_once(found) < WORTH * _at_once(best[1])):
+            break
+        what = f"{flag}={size} in gb10_server_args" if by_flag else f"gb10_plan_max_num_seqs to {count}"
+        added: dict[str, Any] = {"gb10_server_args": {"add": [f"{flag}={size}"], "remove": [flag]}}
+        settings = added if by_flag else {"gb10_plan_max_num_seqs": count}
+        best = f"Set {what}: state slots for {count} requests instead of {cells.at_once(now.pool)}.", found, settings
+        count *= 2
+    if best:
+        yield best
+
+
 def _tried(case: Case) -> Iterator[tuple[str, Fit, dict[str, Any]]]:
     yield from _more_requests(case)
+    yield from _more_slots(case)
     for words, wishes, settings, shape in server_settings(case):
         yield words, case.attempt(wishes, shape=shape), settings
     ranks = 2 * case.now.shape.ranks

@@ -147,6 +147,7 @@ class Wishes:
     dtype: str = "auto"  # of weights that are not quantised, and of activations
     speculative_tokens: int = 0
     separate_drafter: bool = False  # drafts come from another model, or from none
+    drafting_args: list[str] = field(default_factory=list)  # the server's arguments that speak of drafts
     prefix_caching: bool = True
     enforce_eager: bool = False
     language_model_only: bool = False
@@ -168,6 +169,12 @@ class Wishes:
             return self
         batched = self.max_num_batched_tokens or engine.default_batched_tokens
         return replace(self, max_num_batched_tokens=batched, max_num_seqs=self.max_num_seqs or engine.default_seqs)
+
+    @property
+    def no_drafts(self) -> dict[str, Any]:
+        """What turns drafts off, however they were asked for."""
+        arguments = {"gb10_server_args": {"add": [], "remove": list(self.drafting_args)}} if self.drafting_args else {}
+        return {"gb10_plan_speculative_tokens": 0, **arguments}
 
     @property
     def seqs(self) -> int:

@@ -41,7 +41,7 @@ def _drafts(model: Model, wishes: Wishes, engine: Engine) -> Iterator[Refusal]:
         "Set gb10_plan_speculative_tokens to 0, and take --speculative-... out of gb10_server_args; or name a separate "
         "drafter there.",
         {"speculative_tokens": 0},
-        {"gb10_plan_speculative_tokens": 0},
+        wishes.no_drafts,
     )
 
 

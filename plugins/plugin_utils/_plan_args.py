@@ -14,6 +14,7 @@ from typing import Any
 from ansible_collections.gb10.serving.plugins.plugin_utils import _flags
 from ansible_collections.gb10.serving.plugins.plugin_utils._engines import ENGINES
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_kv_sglang import STRATEGIES
+from ansible_collections.gb10.serving.plugins.plugin_utils._plan_switches import foreign, switched
 from ansible_collections.gb10.serving.plugins.plugin_utils._problems import Problem
 
 WHERE = "gb10_server_args"
@@ -33,7 +34,11 @@ def decided(args: Sequence[str], engine: str) -> list[Problem]:
     if engine not in ENGINES:
         return []
     texts = [str(arg) for arg in args]
-    return [*_flags.owned_by_name(texts, ENGINES[engine], _OF_THE_PLAN), *_foreign(texts, engine)]
+    return [
+        *_flags.owned_by_name(texts, ENGINES[engine], _OF_THE_PLAN),
+        *_foreign(texts, engine),
+        *foreign(texts, engine),
+    ]
 
 
 def _foreign(texts: list[str], engine: str) -> list[Problem]:
@@ -85,9 +90,9 @@ def _whole(value: Any, least: int, most: int, step: int = 1) -> int | None:
 def _separate(args: list[str]) -> bool:
     """Drafts that are not made by the model's own multi-token-prediction layer."""
     path = _given(args, "--speculative-draft-model-path", "--speculative-config.model")
-    method = _given(args, "--speculative-config.method", "--speculative-algorithm")
+    method = _given(args, "--speculative-config.method", "--speculative-algorithm", "--speculative-algo")
     named = str(method[1] if method else "").lower()
-    if config := _given(args, "--speculative-config"):
+    if config := _given(args, "--speculative-config", "-sc"):
         try:
             found = json.loads(config[1] or "")
         except (ValueError, RecursionError):
@@ -132,7 +137,7 @@ def _drafts(args: list[str]) -> tuple[int | None, list[Problem]]:
     """Draft tokens of speculative decoding, however they are said."""
     said = _given(args, "--speculative-config.num-speculative-tokens", "--speculative-num-steps")
     flag, value = said or ("", None)
-    if config := _given(args, "--speculative-config"):
+    if config := _given(args, "--speculative-config", "-sc"):
         expected = 'JSON such as {"method": "mtp", "num_speculative_tokens": 2}'
         try:
             found = json.loads(config[1] or "")
@@ -151,21 +156,16 @@ def _drafts(args: list[str]) -> tuple[int | None, list[Problem]]:
 
 def from_args(args: list[str], engine: str = "vllm") -> tuple[dict[str, Any], list[Problem]]:
     """(what they mean for memory, what is wrong with them). Arguments that mean nothing for it are left alone."""
-    given = {arg.partition("=")[0].replace("_", "-") for arg in args}
-    problems: list[Problem] = []
-    result: dict[str, Any] = {
-        "enforce_eager": bool(given & {"--enforce-eager", "--disable-cuda-graph"}),
-        "language_model_only": "--language-model-only" in given,
-    }
-    if given & {"--no-enable-prefix-caching", "--disable-radix-cache"}:
-        result["prefix_caching"] = False
-    if given & {"--enable-expert-parallel", "-ep"}:
-        result["expert_parallel"] = True
-    if size := _given(args, "--ep-size", "--expert-parallel-size", "--ep"):
+    switches, problems = switched(args, engine)
+    result: dict[str, Any] = {"enforce_eager": False, "language_model_only": False, **switches}
+    if result.get("prefix_caching"):
+        del result["prefix_caching"]  # as it is by default
+    size = _given(args, "--ep-size", "--expert-parallel-size", "--ep") if engine == "sglang" else None
+    if size:
         ranks = _whole(size[1], 1, 1024)
         problems += [] if ranks else [_wrong(*size, "a whole number from 1 to 1024")]
-        if ranks and ranks > 1:
-            result["expert_parallel"] = True
+        if ranks:
+            result["expert_parallel"] = ranks > 1
     if mode := _given(args, "--mm-encoder-tp-mode"):
         result["vision_sharded"] = mode[1] == "weights"
         problems += [] if mode[1] in ("weights", "data") else [_wrong(*mode, "one of weights, data")]
@@ -188,6 +188,19 @@ def from_args(args: list[str], engine: str = "vllm") -> tuple[dict[str, Any], li
         result["speculative_tokens"] = drafts
     if _separate(args):
         result["separate_drafter"] = True
+    names = [arg.partition("=")[0].replace("_", "-") for arg in args]
+    drafting = list(dict.fromkeys(name for name in names if name.startswith("--speculative-") or name == "-sc"))
+    if drafts:
+        result["drafting_args"] = drafting
+    if engine == "sglang" and drafts and not any(name.startswith("--speculative-alg") for name in drafting):
+        wrong.append(
+            Problem(
+                WHERE,
+                "--speculative-num-steps is given without --speculative-algorithm: SGLang then drafts nothing.",
+                "both, such as --speculative-algorithm NEXTN for the model's own layer.",
+                "add it, or set gb10_plan_speculative_tokens instead.",
+            )
+        )
     if engine == "sglang":
         pools, more = _pools(args)
         result, wrong = {**result, **({"pools": pools} if pools else {})}, [*wrong, *more]

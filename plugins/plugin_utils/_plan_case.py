@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from ansible_collections.gb10.serving.plugins.plugin_utils._memory import plan
 from ansible_collections.gb10.serving.plugins.plugin_utils._plan_document import engine_of
 from ansible_collections.gb10.serving.plugins.plugin_utils._plan_names import named_plan
 from ansible_collections.gb10.serving.plugins.plugin_utils._plan_options import Option
+from ansible_collections.gb10.serving.plugins.plugin_utils._plan_switches import against
 from ansible_collections.gb10.serving.plugins.plugin_utils._problems import Problem
 
 GB10_MEMORY = 130_562_000_000  # the default of gb10_plan_memory_bytes: then what is available is a prior, too
@@ -63,7 +65,8 @@ def argument_problems(option: Option, args: Sequence[str]) -> list[Problem]:
     """What is wrong with the engine's arguments for one variant."""
     engine = str(option.engine["name"])
     _wishes, problems = _plan_variables.wishes(option.values, args, engine)
-    return [*_plan_args.decided(args, engine), *problems]
+    said, _problems = _plan_args.from_args([str(arg) for arg in args], engine)
+    return [*_plan_args.decided(args, engine), *problems, *against(option.values, args, said)]
 
 
 def _nodes(option: Option, measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -78,6 +81,18 @@ def _nodes(option: Option, measured: list[dict[str, Any]]) -> list[dict[str, Any
     return [*measured[:count], *priors]
 
 
+def _shards(model: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+    """A model that is there in part is planned from its config.json."""
+    if found.get("weights_source") != "config.json":
+        return []
+    told = (re.match(r"(\d+) of (\d+) files ", str(problem)) for problem in model.get("problems") or [])
+    return [
+        f"{one[1]} of {one[2]} shards {'is' if one[1] == '1' else 'are'} there; planned from config.json."
+        for one in told
+        if one
+    ]
+
+
 def planned(
     option: Option, model: dict[str, Any], args: Sequence[str], measured: list[dict[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -90,6 +105,7 @@ def planned(
         found["reasons"] = [*found["reasons"], set_]
     if "gb10_plan_tp" in option.picked:  # nodes that the plan itself leaves out are no news of this row
         found["notes"] = [note for note in found["notes"] if " nodes are used: " not in note]
+    found["notes"] = [*_shards(model, found), *found["notes"]]
     about = {
         "model": {
             "name": model.get("name"),
@@ -111,7 +127,7 @@ def planned(
 
 def _by_variables(option: Option, args: Sequence[str]) -> list[str]:
     """Flags for what variables ask for that no argument says yet."""
-    said, _problems = _plan_args.from_args(list(args))
+    said, _problems = _plan_args.from_args(list(args), str(option.engine["name"]))
     dtype = "auto" if "dtype" in said else str(option.values.get("gb10_plan_dtype") or "auto")
     drafts = 0 if "speculative_tokens" in said else int(option.values.get("gb10_plan_speculative_tokens") or 0)
     engine = ENGINES.get(str(option.engine["name"]))

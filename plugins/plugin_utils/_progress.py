@@ -21,8 +21,9 @@ POLL_SECONDS = 1.0
 LINE_SECONDS = 3.0
 DEAD_SECONDS = 90.0
 MISSES = 5
-_JOB = re.compile(r"/(?:[A-Za-z0-9._-]+/)*gb10-job-[A-Za-z0-9_]+\Z")
+_JOB = re.compile(r"/(?:(?!\.\.?/)[A-Za-z0-9._-]+/)*gb10-job-[A-Za-z0-9_]+\Z")
 _BETWEEN = "--- gb10 job ---"
+_BORDER = re.compile(rf"^{_BETWEEN}\s*$", re.MULTILINE)
 _GONE = "gb10-worker-gone"
 
 display = Display()
@@ -56,6 +57,27 @@ def part(noun: str, snapshot: Mapping[str, Any], stage_seconds: float = 0, measu
     return f"{noun} {done / unit:.1f}/{total / unit:.1f} {name}  {done * 100 // total} %{speed}{eta}"
 
 
+def _number(value: object) -> int | None:
+    plain = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e18
+    return int(value) if plain else None  # type: ignore[call-overload]
+
+
+def told_by(text: str) -> dict[str, Any]:
+    """What a worker tells; nothing when it is not what one tells."""
+    try:
+        seen = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(seen, dict):
+        return {}
+    seen["stage"] = str(seen.get("stage"))[:40]
+    for key in ("bytes_done", "bytes_total", "rate", "pid"):
+        seen[key] = _number(seen.get(key))
+    if seen.get("done") and not isinstance(seen.get("result"), dict):
+        seen["result"] = {"error": "the worker ended without a result that can be read; run again"}
+    return seen
+
+
 class Job:
     """One detached job as it is seen from here."""
 
@@ -82,11 +104,9 @@ class Job:
 
     def take(self, text: str, complaint: str, now: float) -> None:
         """One answer of the node; sets result when the job is over."""
-        told, killed, _rest = text.partition(_GONE)
-        try:
-            seen = json.loads(told)
-        except ValueError:
-            seen = {}
+        text = text.rstrip()
+        told = text.removesuffix(_GONE)
+        killed, seen = told != text, told_by(told)
         self.misses = 0 if seen else self.misses + 1
         if self.misses >= MISSES:
             self.result = {
@@ -100,7 +120,7 @@ class Job:
             return
         self.snapshot = seen
         if seen.get("done"):
-            self.result = dict(seen.get("result") or {})
+            self.result = dict(seen["result"])
         elif killed:
             self.result = {
                 "failed": True,
@@ -149,7 +169,7 @@ def follow(
             return {job.noun: {"error": "the run of Ansible was killed"} for job in followed}
         answer = action._low_level_execute_command(script, sudoable=True)
         now = time.monotonic()
-        parts = str(answer.get("stdout") or "").split(_BETWEEN)
+        parts = _BORDER.split(str(answer.get("stdout") or ""))
         complaint = (answer.get("stderr") or answer.get("stdout") or "").strip()[-300:]
         for number, job in enumerate(running):
             job.take(parts[number] if number < len(parts) else "", complaint, now)

@@ -176,7 +176,10 @@ def memory_args(settings: dict[str, Any]) -> list[str]:
 def wish_args(dtype: str, drafts: int) -> list[str]:
     """What plan.yml takes by variables that a spec does not have."""
     args = ["--dtype", dtype] if dtype != "auto" else []
-    return [*args, "--speculative-num-steps", str(drafts)] if drafts else args
+    if drafts:  # by the model's own layer, one chain; what is verified is the drafts and the token before them
+        args += ["--speculative-algorithm", "NEXTN", "--speculative-num-steps", str(drafts)]
+        args += ["--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", str(drafts + 1)]
+    return args
 
 
 def argv(spec: dict[str, Any], rank: int) -> list[str]:

@@ -108,7 +108,7 @@ class Way:
         self.asked.append(address)
         return socket.socket()
 
-    def receive(self, _sock: Any, progress: Progress, _command: Any, held: list[str], _content: str) -> Got:
+    def receive(self, _sock: Any, progress: Progress, _command: Any, held: list[str], _content: str, _q: float) -> Got:
         self.held.append(sorted(held))
         progress.add(7)
         outcome = self.outcomes.pop(0)

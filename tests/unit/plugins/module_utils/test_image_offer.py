@@ -127,3 +127,15 @@ def test_a_receiver_hands_on_what_comes_from_the_store(tmp_path: pathlib.Path, s
         assert got.left_out_bytes == sum(map(len, LAYERS[:2]))
         assert copy.progress.bytes_total == got.moved_bytes
     assert source.saves == 0
+
+
+def test_whatever_goes_wrong_in_the_store_docker_save_is_used(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_args: object) -> None:
+        raise OverflowError("unforeseen")
+
+    source = Source(tmp_path)
+    monkeypatch.setattr(Store, "stream", fails)
+    got = Receiving(source.offer, tmp_path / "got").result()
+    assert (tmp_path / "got").read_bytes() == ARCHIVE and got.saved_because == "OverflowError: unforeseen"

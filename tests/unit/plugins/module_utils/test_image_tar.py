@@ -116,3 +116,46 @@ def test_what_is_no_archive_is_named(damage: str) -> None:
     archive = pack([("a", b"x" * 700)])
     with pytest.raises(TarError, match="stops before its end" if damage == "cut" else "checksum"):
         through(archive[:900] if damage == "cut" else b"7" * 2000, TarFilter(lambda _member: False), 512)
+
+
+def header(name: str, size: bytes, kind: bytes = b"0") -> bytes:
+    block = bytearray(tarfile.TarInfo(name).tobuf(tarfile.USTAR_FORMAT))
+    block[124:136], block[156:157], block[148:156] = size.ljust(12, b"\0"), kind, b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block)
+
+
+def after_pax(records: bytes) -> bytes:
+    return header("p", b"%o" % len(records), b"x") + records.ljust(512, b"\0") + header("k", b"0") + bytes(1024)
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        after_pax(b"16 size=-999999\n"),
+        after_pax(b"12 size=abc\n"),
+        after_pax(b"30 size=99999999999999999999\n"),
+        after_pax(b"-5 path=abc\n"),
+        after_pax(b"0 path=abc\n"),
+        after_pax(b"2 path=abc\n"),
+        after_pax(b"99 path=abc\n"),
+        after_pax(b"9" * 5000 + b" path=abc\n")[:1024] + bytes(1024),
+        header("k", b"-0000000777") + bytes(1024),
+        header("k", b"\x80" + b"\xff" * 11) + bytes(1024),
+        header("k", b"\xff" * 12) + bytes(1024),
+    ],
+)
+def test_a_size_or_length_that_cannot_be_is_named(archive: bytes) -> None:
+    with pytest.raises(TarError):
+        through(archive, TarFilter(lambda _member: False), 1000)
+
+
+def test_pax_records_that_are_sound_are_read() -> None:
+    seen: list[Member] = []
+
+    def drop(member: Member) -> bool:
+        seen.append(member)
+        return False
+
+    through(after_pax(b"12 path=abc\n10 size=0\n"), TarFilter(drop), 1000)
+    assert seen == [Member("abc", 0, "0")]

@@ -103,3 +103,23 @@ def test_the_note_holds_size_and_time(tmp_path: pathlib.Path) -> None:
     _model_manifest.write_store(str(tmp_path), {"a": "0" * 64, "gone": "1" * 64})
     entry = json.loads((tmp_path / _model_manifest.STORE).read_text())["files"]
     assert entry == {"a": {"size": 3, "mtime_ns": (tmp_path / "a").stat().st_mtime_ns, "sha256": "0" * 64}}
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, "[1]", '{"files": {"config.json": {"sha256": 5}}}', '{"files": []}'])
+def test_a_damaged_store_says_nothing(tmp_path: pathlib.Path, text: str) -> None:
+    root = make_model(tmp_path, FILES, "plain")
+    (root / _model_manifest.STORE).write_text(text)
+    assert known(root) == {}
+    assert _model_manifest.wanted_sums(str(root), SIZES) == {}
+
+
+def test_small_files_are_read_and_weights_never(tmp_path: pathlib.Path) -> None:
+    files = {**FILES, "w.safetensors": b"w" * 100}
+    root = make_model(tmp_path, files, "plain")
+    sizes = {name: len(data) for name, data in files.items()}
+    assert _model_manifest.present_sums(str(root), sizes) == SUMS
+    assert _model_manifest.present_sums(str(root), {**sizes, "config.json": 7}) == {"sub/a.bin": SUMS["sub/a.bin"]}
+    stat = (root / "config.json").stat()
+    (root / "config.json").write_bytes(b"[]")
+    os.utime(root / "config.json", ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert _model_manifest.present_sums(str(root), sizes)["config.json"] == hashlib.sha256(b"[]").hexdigest()

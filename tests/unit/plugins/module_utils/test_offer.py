@@ -2,6 +2,7 @@
 # Copyright (c) 2026 gb10.serving contributors
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import socket
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.gb10.serving.plugins.module_utils import _job, _offer, _wire
+from ansible_collections.gb10.serving.plugins.module_utils import _job, _offer, _offer_places, _wire
 
 
 def echo(sock: socket.socket, request: dict[str, Any]) -> None:
@@ -162,3 +163,75 @@ def test_no_rail_is_up() -> None:
         _offer.listen_on_all(["192.0.2.77", "192.0.2.78"], 0)
     with pytest.raises(_job.JobError, match="addresses to listen on"):
         _offer.check_addresses([], ["10.0.0.1"])
+
+
+def silent(port: int, count: int) -> list[socket.socket]:
+    return [socket.create_connection(("127.0.0.1", port), 5) for _number in range(count)]
+
+
+def test_silent_connections_keep_nobody_out(running: Running) -> None:
+    crowd = silent(running.port, _offer_places.MAX_CONNECTIONS + 20)
+    with _wire.connect("127.0.0.1", running.port, "token", 5) as honest:
+        crowd += silent(running.port, _offer_places.MAX_CONNECTIONS + 20)  # one that is proven keeps its place
+        _wire.send_json(honest, {"say": "a"})
+        assert _wire.read_json(honest) == {"you": "a"}
+    for sock in crowd:
+        sock.close()
+
+
+def test_proven_connections_keep_their_places(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_offer_places, "MAX_CONNECTIONS", 2)
+    with (
+        _wire.connect("127.0.0.1", running.port, "token", 5),
+        _wire.connect("127.0.0.1", running.port, "token", 5),
+        pytest.raises(_wire.WireError),
+    ):
+        _wire.connect("127.0.0.1", running.port, "token", 5)
+    for _attempt in range(50):  # their places are free soon
+        with contextlib.suppress(_wire.WireError), _wire.connect("127.0.0.1", running.port, "token", 5):
+            return
+        time.sleep(0.1)
+    pytest.fail("no place became free")
+
+
+def test_the_peer_with_most_silent_connections_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_offer_places, "MAX_CONNECTIONS", 3)
+    places = _offer_places.Places()
+    pairs = [socket.socketpair() for _number in range(4)]
+    for (sock, _other), peer in zip(pairs, ("a", "b", "b", "c"), strict=True):
+        assert places.take(sock, peer)
+    assert [places.prove(sock) for sock, _other in pairs] == [True, False, True, True]
+    assert pairs[1][1].recv(1) == b""
+    for pair in pairs:
+        for sock in pair:
+            sock.close()
+
+
+def test_one_who_proves_nothing_does_not_keep_an_offer_open(tmp_path: pathlib.Path) -> None:
+    offer = Running(tmp_path, idle=0.5)
+    crowd = silent(offer.port, 3)
+    offer.thread.join(5)
+    assert offer.why == ["idle"]
+    for sock in crowd:
+        sock.close()
+
+
+@pytest.mark.parametrize("side", ["source", "receiver"])
+def test_a_handshake_letter_by_letter_ends(side: str) -> None:
+    ours, theirs = socket.socketpair()
+
+    def drip() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                theirs.sendall(b"a")
+                time.sleep(0.05)
+
+    threading.Thread(target=drip, daemon=True).start()
+    begun = time.monotonic()
+    with ours, pytest.raises(TimeoutError):
+        if side == "source":
+            _wire.answer_handshake(ours, "token", 0.5)
+        else:
+            _wire.handshake(ours, "token", 0.5)
+    theirs.close()
+    assert time.monotonic() - begun < 2

@@ -146,6 +146,9 @@ def test_what_is_not_as_it_was_is_said(harm: Callable[[pathlib.Path], Any], said
         (lambda entries: entries[1].update(size="much"), "ValueError"),
         (lambda entries: entries[1].pop("name"), "KeyError"),
         (lambda entries: entries[1].update(name="\0"), "embedded null"),
+        (lambda entries: entries[1].update(size=float("inf")), "OverflowError"),
+        (lambda entries: entries[1].update(size=-5), "the layer had -5"),
+        (lambda entries: entries[1].update(size=[1]), "TypeError"),
     ],
 )
 def test_an_unknown_list_of_parts_is_said(
@@ -156,3 +159,12 @@ def test_an_unknown_list_of_parts_is_said(
         with pytest.raises(Unsuited, match=said):
             work()
     assert open_files() == before
+
+
+def test_a_list_of_parts_that_is_nested_without_end_is_said(tmp_path: pathlib.Path) -> None:
+    made = archive(PLAIN, tmp_path)
+    with gzip.open(tmp_path / "split.gz", "wb") as stream:
+        stream.write(b"[" * 100_000 + b"\n")
+    for work in (made.measure, lambda: list(made.pieces())):
+        with pytest.raises(Unsuited, match="RecursionError"):
+            work()

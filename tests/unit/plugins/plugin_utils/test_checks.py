@@ -173,6 +173,26 @@ def test_who_lacks_the_model(changes: dict[str, Any], lacking: list[str]) -> Non
     assert _checks.lacking_model({"a": WHOLE, "b": {**WHOLE, **changes}}, "a") == lacking
 
 
+@pytest.mark.parametrize(
+    ("here", "there", "lacking"),
+    [
+        ("1", "1", []),
+        ("1", "2", ["b"]),
+        (None, "2", []),
+        ("1", None, []),
+    ],
+)
+def test_known_content_decides_who_lacks_the_model(here: str | None, there: str | None, lacking: list[str]) -> None:
+    def model(sha256: str | None) -> dict[str, Any]:
+        known = {"sha256": sha256} if sha256 else {}
+        return {**WHOLE, "copied_digest": "d", "files": [{"name": "w", "size": 127 * GB, **known}]}
+
+    models = {"a": model(here), "b": model(there)}
+    assert _checks.lacking_model(models, "a") == lacking
+    _source, problems = _checks.check_model({host: {**one, "free_bytes": 1 << 30} for host, one in models.items()})
+    assert len(problems) == len(lacking)  # what differs has to find room beside what is there
+
+
 def test_ports_of_every_rank() -> None:
     listeners = [{"port": 8000, "pid": 7, "name": "python3", "container_id": "c0ffee" * 10}]
     containers = [{"name": "gb10-old-rank0", "id": "c0ffee" * 2}]

@@ -95,3 +95,46 @@ def test_fewer_bits_come_before_more_nodes() -> None:
     answer = plan(nodes(4, None), model("qwen3.5-397b-fp8", None, quantization_config={}), {}, {"name": "vllm"})
     found = [(change["verdict"], "gb10_model_id" in change["settings"]) for change in answer["changes"]]
     assert found[0] == ("fits", True) and ("fits", False) in found[1:]
+
+
+# free, GiB, share: each of them is in the way, and none alone mends it
+TOGETHER: list[tuple[float | None, float, float]] = [
+    (None, 60, 0.98),
+    (97.8, 60, 0.92),
+    (None, 1, 0.98),
+    (None, 60, 0.95),
+    (None, 45, 0.95),
+]
+
+
+@pytest.mark.parametrize(("free", "gib", "share"), TOGETHER)
+def test_a_cache_and_a_share_that_are_in_the_way_together(free: float | None, gib: float, share: float) -> None:
+    asked = {"gib": gib, SHARE: share, "context_length": 262144}
+    answer = _planned(free, **asked)
+    first, second = answer["changes"][:2]
+    assert answer["verdict"] != "fits"
+    for change in (first, second):
+        assert list(change["settings"]) == ["gb10_plan_gpu_memory_utilization", "gb10_plan_kv_cache_gib"]
+        assert change["verdict"] == "fits" and change["effect_bytes"] > 0
+        size = change["settings"]["gb10_plan_kv_cache_gib"]
+        assert _planned(free, context_length=262144, **({"gib": size} if size else {}))["verdict"] == "fits"
+    assert second["settings"]["gb10_plan_kv_cache_gib"] == 0 < first["settings"]["gb10_plan_kv_cache_gib"]
+
+
+def test_what_leaving_a_cache_open_gives_is_no_more_than_the_node_has() -> None:
+    answer = _planned(gib=60, **{SHARE: 0.95})
+    (alone,) = [c for c in answer["changes"] if c["settings"] == {"gb10_plan_kv_cache_gib": 0}]
+    (lowered,) = [c for c in answer["changes"] if c["change"].startswith("Lower ")]
+    assert alone["effect_bytes"] == pytest.approx(lowered["effect_bytes"], abs=GIB // 2)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize("reserve", [60, 200])
+def test_a_reserve_that_leaves_no_room_is_to_be_lowered(engine: str, reserve: int) -> None:
+    answer = _planned(engine=engine, reserve_bytes=reserve * GIB, context_length=8192)
+    first = answer["changes"][0]
+    size = first["settings"]["gb10_plan_reserve_gib"]
+    assert first["change"].startswith("Lower gb10_plan_reserve_gib to ") and 8 <= size < reserve
+    assert first["verdict"] == "fits"
+    assert _planned(engine=engine, reserve_bytes=size * GIB, context_length=8192)["verdict"] == "fits"
+    assert not any("gb10_model_id" in change["settings"] for change in answer["changes"])

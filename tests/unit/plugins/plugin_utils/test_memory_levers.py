@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _plan_args
+from ansible_collections.gb10.serving.plugins.plugin_utils import _plan_args, _plan_variables
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory import plan
 from ansible_collections.gb10.serving.tests.unit.plugins.plugin_utils.memory_models import model as of_config
 
@@ -101,3 +101,42 @@ def test_the_pool_of_sglang_is_divided_for_the_length_that_is_served() -> None:
     assert flag.startswith("--mamba-full-memory-ratio=0.") and flag in lever["change"]
     assert lever["max_concurrency"] > 1.3 * before["kv"]["max_concurrency"]
     assert before["request_bytes"] < before["kv_cache_bytes"] / before["kv"]["max_concurrency"]
+
+
+@pytest.mark.parametrize(
+    ("wishes", "setting"),
+    [
+        ({"pools": {"state_slots": 15}}, "gb10_server_args"),
+        ({"prefix_caching": False, "max_num_seqs": 2}, "gb10_plan_max_num_seqs"),
+    ],
+)
+def test_slots_that_bound_the_requests_are_a_lever(model: dict[str, Any], wishes: dict[str, Any], setting: str) -> None:
+    nodes = [{"host": f"spark-{n}"} for n in range(2)]
+    asked = {"context_length": 32768, **wishes}
+    before = plan(nodes, model, asked, {"name": "sglang"})
+    lever = next(lever for lever in before["levers"] if "state slots for" in lever["change"])
+    assert set(lever["settings"]) == {setting}
+    value = lever["settings"][setting]
+    if setting == "gb10_server_args":
+        assert value["remove"] == ["--max-mamba-cache-size"]
+        again = {"pools": {"state_slots": int(value["add"][0].partition("=")[2])}}
+    else:
+        again = {"max_num_seqs": value}
+    after = plan(nodes, model, {**asked, **again}, {"name": "sglang"})
+    assert after["verdict"] == "fits"
+    assert after["kv"]["requests_at_once"] == lever["requests_at_once"] > before["kv"]["requests_at_once"]
+
+
+@pytest.mark.parametrize("args", [[], ["--speculative-config", '{"method": "mtp", "num_speculative_tokens": 2}']])
+def test_drafts_are_turned_off_where_they_were_asked_for(model: dict[str, Any], args: list[str]) -> None:
+    variables = {} if args else {"gb10_plan_speculative_tokens": 2}
+    wishes, problems = _plan_variables.wishes(variables, args)
+    assert problems == []
+    (lever,) = [x for x in planned(model, **wishes)["levers"] if x["change"].startswith("Turn speculative decoding")]
+    settings = lever["settings"]
+    assert settings["gb10_plan_speculative_tokens"] == 0
+    gone = settings.get("gb10_server_args", {}).get("remove", [])
+    assert gone == (["--speculative-config"] if args else [])
+    left = [] if gone else args
+    without, _problems = _plan_variables.wishes({**variables, "gb10_plan_speculative_tokens": 0}, left)
+    assert planned(model, **without)["kv"]["max_concurrency"] == lever["max_concurrency"]

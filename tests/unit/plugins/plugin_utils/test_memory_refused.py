@@ -96,3 +96,32 @@ def test_experts_that_are_not_there_are_ignored_by_the_other_engine() -> None:
     assert any("SGLang starts, and splits nothing by it" in note for note in answer["notes"])
     of = plan(nodes(2), model("qwen3.5-122b-fp8"), wishes, {"name": "sglang"})
     assert not any("splits nothing" in note for note in of["notes"])
+
+
+@pytest.mark.parametrize(
+    ("engine", "words"),
+    [
+        ("vllm", "User-specified max_model_len (1000000) is greater than the derived max_model_len"),
+        ("sglang", "User-specified context_length (1000000) is greater than the derived context_length (262144)."),
+    ],
+)
+def test_a_context_beyond_the_model_is_said_in_the_words_of_the_engine(engine: str, words: str) -> None:
+    answer = plan(nodes(2), model("qwen3.5-122b-fp8"), {"context_length": 1000000}, {"name": engine})
+    (reason,), (change,) = answer["reasons"], answer["changes"]
+    assert reason.startswith(words) and ("vLLM" in reason) == (engine == "vllm")
+    assert (change["settings"], change["verdict"]) == ({"gb10_plan_context_length": 262144}, "fits")
+
+
+@pytest.mark.parametrize(
+    ("engine", "dtype", "refused"),
+    [
+        ("sglang", "float16", True),
+        ("sglang", "bfloat16", False),
+        ("sglang", "fp8_e5m2", False),
+        ("vllm", "float16", False),
+    ],
+)
+def test_a_cache_in_float16_is_none_of_sglangs(engine: str, dtype: str, refused: bool) -> None:
+    answer = plan(nodes(2), model("llama-8b"), {"context_length": 8192, "kv_cache_dtype": dtype}, {"name": engine})
+    assert any("'float16', which SGLang does not take" in reason for reason in answer["reasons"]) == refused
+    assert bool(answer["ranks"]) != refused

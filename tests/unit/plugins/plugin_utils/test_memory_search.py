@@ -24,6 +24,7 @@ WISH = {
     "gb10_plan_kv_cache_dtype": "kv_cache_dtype",
     "gb10_plan_gpu_memory_utilization": "gpu_memory_utilization",
     "gb10_plan_mem_fraction_static": "mem_fraction_static",
+    "gb10_plan_speculative_tokens": "speculative_tokens",
 }
 ARGUMENT: dict[str, dict[str, Any]] = {
     "--speculative-config": {"speculative_tokens": 0},

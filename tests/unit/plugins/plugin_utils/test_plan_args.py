@@ -75,8 +75,14 @@ def test_flags_that_the_plan_decides_are_refused(engine: str, args: list[str], p
         (["--mm-encoder-tp-mode", "data"], {"vision_sharded": False}),
         (["--dtype", "float16"], {"dtype": "float16"}),
         (["--load-format=fastsafetensors"], {"load_format": "fastsafetensors"}),
-        (["--speculative-config", '{"method": "mtp", "num_speculative_tokens": 2}'], {"speculative_tokens": 2}),
-        (["--speculative-config.num_speculative_tokens", "3"], {"speculative_tokens": 3}),
+        (
+            ["--speculative-config", '{"method": "mtp", "num_speculative_tokens": 2}'],
+            {"speculative_tokens": 2, "drafting_args": ["--speculative-config"]},
+        ),
+        (
+            ["--speculative-config.num_speculative_tokens", "3"],
+            {"speculative_tokens": 3, "drafting_args": ["--speculative-config.num-speculative-tokens"]},
+        ),
         (["--dtype=half"], {"dtype": "float16"}),
         (["--reasoning-parser", "qwen3"], {}),
     ],

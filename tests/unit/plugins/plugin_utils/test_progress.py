@@ -163,7 +163,17 @@ def test_follow_notices_a_dead_worker(lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "job", ["/etc", "/run/gb10-job-x/../y", "/run/gb10-job-", "/run/gb10-job-a b", "gb10-job-a", "/run/gb10-job-a\n"]
+    "job",
+    [
+        "/etc",
+        "/run/../etc/gb10-job-x",
+        "/./gb10-job-x",
+        "/run/gb10-job-x/../y",
+        "/run/gb10-job-",
+        "/run/gb10-job-a b",
+        "gb10-job-a",
+        "/run/gb10-job-a\n",
+    ],
 )
 def test_follow_touches_no_other_folder(lines: list[str], job: str) -> None:
     action = Action([moving(1)])
@@ -268,3 +278,38 @@ def test_sync_leaves_the_job_to_somebody_else(lines: list[str]) -> None:
     action = Syncing({"path": "/m", "wait": False}, {"changed": True, "job": JOB}, [None])
     assert sync(action) == {"changed": True, "job": JOB}
     assert not action.commands and "wait" not in action.ran
+
+
+class Saying(Action):
+    """Answers with the text as it is, as a node would on which nothing runs."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__([None])
+        self.text = text
+
+    def _low_level_execute_command(self, command: str, sudoable: bool) -> dict[str, Any]:
+        return {**super()._low_level_execute_command(command, sudoable), "stdout": self.text, "rc": 0}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[1]", "cannot be read"),
+        ("5", "cannot be read"),
+        ("[" * 100_000, "cannot be read"),
+        ("{{{", "cannot be read"),
+        ('{"done":true,"result":[1]}', "without a result"),
+        ('{"done":true,"result":"x"}', "without a result"),
+        ('{"done":false,"stage":["copy"],"bytes_done":"x","bytes_total":[1],"rate":{},"beat":[2]}', "no sign for 90 s"),
+        ('{"done":false,"stage":"copy","bytes_done":1e400,"rate":NaN,"bytes_total":-Infinity}', "no sign for 90 s"),
+        ('{"done":false,"stage":"copy","pid":4} gb10-worker-gone', "was killed"),
+    ],
+)
+def test_what_no_worker_would_write_is_said(lines: list[str], text: str, said: str) -> None:
+    result = follow(Saying(text))
+    assert said in result.get("msg", "") + result.get("error", "")
+
+
+def test_a_result_may_hold_any_words(lines: list[str]) -> None:
+    words = "gb10-worker-gone --- gb10 job ---"
+    assert follow(Saying(json.dumps({"done": True, "result": {"said": words}}))) == {"said": words}
