@@ -109,7 +109,7 @@ TOGETHER: list[tuple[float | None, float, float]] = [
 
 @pytest.mark.parametrize(("free", "gib", "share"), TOGETHER)
 def test_a_cache_and_a_share_that_are_in_the_way_together(free: float | None, gib: float, share: float) -> None:
-    asked = {"gib": gib, SHARE: share, "context_length": 262144}
+    asked: dict[str, Any] = {"gib": gib, SHARE: share, "context_length": 262144}
     answer = _planned(free, **asked)
     first, second = answer["changes"][:2]
     assert answer["verdict"] != "fits"
@@ -117,7 +117,8 @@ def test_a_cache_and_a_share_that_are_in_the_way_together(free: float | None, gi
         assert list(change["settings"]) == ["gb10_plan_gpu_memory_utilization", "gb10_plan_kv_cache_gib"]
         assert change["verdict"] == "fits" and change["effect_bytes"] > 0
         size = change["settings"]["gb10_plan_kv_cache_gib"]
-        assert _planned(free, context_length=262144, **({"gib": size} if size else {}))["verdict"] == "fits"
+        held: dict[str, Any] = {"gib": size} if size else {}
+        assert _planned(free, context_length=262144, **held)["verdict"] == "fits"
     assert second["settings"]["gb10_plan_kv_cache_gib"] == 0 < first["settings"]["gb10_plan_kv_cache_gib"]
 
 
