@@ -123,7 +123,8 @@ def test_a_cache_and_a_share_that_are_in_the_way_together(free: float | None, gi
 
 
 def test_what_leaving_a_cache_open_gives_is_no_more_than_the_node_has() -> None:
-    answer = _planned(gib=60, **{SHARE: 0.95})
+    share: dict[str, Any] = {SHARE: 0.95}
+    answer = _planned(gib=60, **share)
     (alone,) = [c for c in answer["changes"] if c["settings"] == {"gb10_plan_kv_cache_gib": 0}]
     (lowered,) = [c for c in answer["changes"] if c["change"].startswith("Lower ")]
     assert alone["effect_bytes"] == pytest.approx(lowered["effect_bytes"], abs=GIB // 2)
