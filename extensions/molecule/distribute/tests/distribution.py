@@ -50,7 +50,7 @@ def shell(host: str, script: str, stdin: str | None = None, user: str = "root") 
     """Run a script on a node."""
     done = subprocess.run(
         ["ssh", "-F", str(ROOT / ".rehearsal" / "ssh_config"), host, f"sudo -u {user} sh -c {shlex.quote(script)}"],
-        input=stdin,
+        input=stdin or "",  # else ssh makes the input of everybody here non-blocking
         capture_output=True,
         text=True,
         check=False,
@@ -109,7 +109,7 @@ class Run:
                     "ansible-playbook", str(Path(__file__).with_name("distribute.yml")),
                     "-i", str(inventory(log.with_suffix(".sh"), paths)), "-e", json.dumps(variables), *flags,
                 ],
-                env=ENV, cwd=ROOT, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
+                env=ENV, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
 
     @property
