@@ -138,7 +138,8 @@ def release(root: str, token: str) -> bool:
 def clear(bases: Iterable[str] | None = None) -> list[str]:
     """Ends the copies that an interrupted run left on this node, which would end by themselves a minute later.
 
-    For the holder of the lock only. Copies of other users, and one that somebody follows by hand, go on.
+    For the holder of the lock only. Ended are the copies of this user and, under sudo, of the one who asked for it.
+    Those of others, and one that somebody follows by hand, go on.
     """
     places = {"/run", tempfile.gettempdir()} if bases is None else set(bases)
     jobs = [
@@ -159,10 +160,15 @@ def clear(bases: Iterable[str] | None = None) -> list[str]:
 
 
 def _mine(path: str) -> bool:
+    asking = os.environ.get("SUDO_UID", "") if os.geteuid() == 0 else ""
+    return _owner(path) in {os.geteuid(), int(asking) if asking.isdecimal() else os.geteuid()}
+
+
+def _owner(path: str) -> int | None:
     try:
-        return os.lstat(path).st_uid == os.geteuid()
+        return os.lstat(path).st_uid
     except OSError:
-        return False
+        return None
 
 
 def _followed(job: str) -> bool:
@@ -180,13 +186,13 @@ def _followed(job: str) -> bool:
 
 
 def _worker(job: str) -> int | None:
-    """The process of a job, if there is one of this user that looks like a worker: Python, and no input."""
+    """The process of a job, if there is one of its owner that looks like a worker: Python, and no input."""
     pid = _object(os.path.join(job, "progress.json")).get("pid")
     if isinstance(pid, bool) or not isinstance(pid, int) or not 1 < pid < 1 << 31:
         return None
     try:
         python = os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith("python")
         nothing = os.readlink(f"/proc/{pid}/fd/0") == os.devnull
-        return pid if python and nothing and os.stat(f"/proc/{pid}").st_uid == os.geteuid() else None
+        return pid if python and nothing and os.stat(f"/proc/{pid}").st_uid == _owner(job) else None
     except OSError:
         return None

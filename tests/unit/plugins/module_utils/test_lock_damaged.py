@@ -112,6 +112,30 @@ def test_only_folders_of_this_user_are_cleared(tmp_path: Path, monkeypatch: pyte
     assert (tmp_path / "precious").exists() and (tmp_path / "gb10-job-link").is_symlink()
 
 
+@pytest.mark.parametrize(
+    ("euid", "asking", "owner", "ended"),
+    [
+        (0, "1000", 1000, True),  # sudo of the user whose copy it is
+        (0, "1000", 0, True),
+        (0, "1000", 1001, False),
+        (0, None, 1000, False),
+        (0, "me", 1000, False),
+        (1001, "1000", 1000, False),  # what a user may put into his environment
+        (1000, None, 1000, True),
+    ],
+)
+def test_whose_copies_are_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, euid: int, asking: str | None, owner: int, ended: bool
+) -> None:
+    folder = left(tmp_path, "x")
+    monkeypatch.setattr(_lock, "_owner", lambda _path: owner)
+    monkeypatch.setattr(os, "geteuid", lambda: euid)
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    if asking is not None:
+        monkeypatch.setenv("SUDO_UID", asking)
+    assert _lock.clear([str(tmp_path)]) == ([str(folder)] if ended else [])
+
+
 @pytest.mark.parametrize("pid", [1, 0, -1, True, "5", [5], 10**30, None])
 def test_a_number_that_is_no_worker_is_not_waited_for(tmp_path: Path, pid: object) -> None:
     assert _lock._worker(str(left(tmp_path, "x", pid))) is None
