@@ -109,7 +109,8 @@ class Run:
                     "ansible-playbook", str(Path(__file__).with_name("distribute.yml")),
                     "-i", str(inventory(log.with_suffix(".sh"), paths)), "-e", json.dumps(variables), *flags,
                 ],
-                env=ENV, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
+                env=ENV, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
+                start_new_session=True,
             )  # fmt: skip
 
     @property
