@@ -16,10 +16,14 @@ from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rule impo
     rules,
 )
 
-KILLED = (
-    r"^Killed$|code=killed, status=9|^\S+: line \d+:\s+\d+ Killed",
+#: A shell's word for a child that somebody else ended; the engines' launchers end theirs, too, but say why before.
+KILLED = r"^Killed$|^\S+: line \d+:\s+\d+ Killed"
+#: The same as a number. SGLang ends itself so after any failure, and so does who stops a container: it proves nothing.
+KILLED_CODE = (
+    r"code=killed, status=9",
     r"[Ee]xit(?: ?[Cc]ode|ed(?: with)?(?: code)?)\W*:?\s*(?:-9|137)\b(?! \(SIGKILL\))",
     r"[Ss]tatus\W*:?\s*(?:-9|137)\b(?! \(SIGKILL\))",
+    r"Failed core proc\(s\): \{[^}]*: (?:-9|137)\b",
 )
 TAKING_MEMORY = ("starting", "weights", "kv_cache", "graphs")
 
@@ -160,7 +164,7 @@ NETWORK: tuple[Rule, ...] = (
         r"A worker died or was killed|SIGKILL|Got fatal signal from worker",
     ),
     # Killed from outside: while nothing or memory is being taken it is the memory, most of all where all share one.
-    *rules("host_oom_killed", FOLLOWS, *KILLED, cased=True, phases=TAKING_MEMORY),
-    *rules("worker_died", SECONDARY, *KILLED, cased=True),
+    *rules("host_oom_killed", FOLLOWS, KILLED, cased=True, phases=TAKING_MEMORY),
+    *rules("worker_died", SECONDARY, KILLED, *KILLED_CODE, cased=True),
     *rules("worker_died", WEAK, r"EngineDeadError|AsyncEngineDeadError|EngineCore encountered a fatal error"),
 )  # fmt: skip
