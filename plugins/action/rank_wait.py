@@ -13,7 +13,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _engines, _watch_stall
+from ansible_collections.gb10.serving.plugins.plugin_utils import _engines, _watch_sockets, _watch_stall
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_board import Board
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_rank import Limits, Means, Watch
 
@@ -49,7 +49,9 @@ class ActionModule(ActionBase):
         # The run's own temporary directory: made by ansible-playbook before its workers, removed at its end.
         board = Board(Path(str(constants.DEFAULT_LOCAL_TMP)) / f"gb10-wait-{spec['id']}", rank["rank"])
         means = Means(self._ask, time.monotonic, time.sleep, display.display)
-        watch = Watch(rank, _engines.get(spec["engine"]["name"]), Limits(allowances, args["timeout"]), means, board)
+        engine = _engines.get(spec["engine"]["name"])
+        net = _watch_sockets.network(spec, engine)
+        watch = Watch(rank, engine, Limits(allowances, args["timeout"]), means, board, net)
         try:
             outcome = watch.until_end()
         except AnsibleConnectionFailure:

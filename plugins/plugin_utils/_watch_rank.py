@@ -11,9 +11,10 @@ from types import ModuleType
 from typing import Any
 
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log import SILENCE, Reading, read
-from ansible_collections.gb10.serving.plugins.plugin_utils import _watch, _watch_stall, _watch_verdict
+from ansible_collections.gb10.serving.plugins.plugin_utils import _watch, _watch_sockets, _watch_stall, _watch_verdict
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_board import Board
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_log import Log
+from ansible_collections.gb10.serving.plugins.plugin_utils._watch_sockets import Network
 
 POLL_SECONDS = 1.0
 #: How often the board is read between two looks at the node.
@@ -52,8 +53,17 @@ class Limits:
 class Watch:
     """One rank under watch."""
 
-    def __init__(self, rank: dict[str, Any], engine: ModuleType, limits: Limits, means: Means, board: Board) -> None:
+    def __init__(
+        self,
+        rank: dict[str, Any],
+        engine: ModuleType,
+        limits: Limits,
+        means: Means,
+        board: Board,
+        net: Network | None = None,
+    ) -> None:
         self.rank, self.engine, self.limits, self.means, self.board = rank, engine, limits, means, board
+        self.net = net
         self.started = means.clock()
         self.log = Log()
         self.look = _watch.Look(False, False)
@@ -210,6 +220,8 @@ class Watch:
             "log": self.log.last(_watch_verdict.SHOWN_LINES),
             "kernel": seen.kernel,
             "sockets": seen.sockets if self.look.running else [],
+            "connections": seen.connections if self.look.running else [],
+            "addresses": seen.addresses,
         }
 
     def _first(self, reason: str, kind: str) -> dict[str, Any]:
@@ -226,7 +238,9 @@ class Watch:
         if self.look.running:
             self.poll()  # it may have been in the midst of its last words
         mine = self._view(reason, silent, traced=True)
-        decision = _watch_verdict.decide({**self.board.posted("view"), self.rank["rank"]: mine}, self.rank["rank"])
+        views = {**self.board.posted("view"), self.rank["rank"]: mine}
+        views = _watch_sockets.weigh(views, self.net) if self.net else views
+        decision = _watch_verdict.decide(views, self.rank["rank"])
         self.board.decide(decision)
         outcome = {**self._end(reason), **_watch_verdict.result_of(decision), "log": mine["log"]}
         return {**outcome, "failed": True, "msg": _watch_verdict.message(decision)}

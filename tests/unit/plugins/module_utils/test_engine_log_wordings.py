@@ -17,9 +17,8 @@ CUDA = "(Worker_TP0 pid=3) ERROR 01-02 10:00:01 [x.py:1] torch.OutOfMemoryError:
 
 #: A process that a signal ended, and what else is known.
 DIED = "RuntimeError: Rank 0 scheduler died during initialization (exit code: -9)." + ADVICE
-CORE = (
-    "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore_DP0': -9}"
-)
+CORE = "RuntimeError: Engine core initialization failed. See root cause above. "
+CORE += "Failed core proc(s): {'EngineCore_DP0': -9}"
 PROC = "ERROR 01-02 10:00:09 [a.py:1] Worker proc VllmWorker-0 died unexpectedly (exit code: -9)"
 DEAD = "[10:00:09] Rank 0 scheduler is dead.\n[10:00:09] Exit code: -9\nEOFError"
 ENDED = "vllm-rank0 exited with code 137"
