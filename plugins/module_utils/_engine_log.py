@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.gb10.serving.plugins.module_utils import _engine_log_waits as waits
+from ansible_collections.gb10.serving.plugins.module_utils import _redact
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_causes import CAUSES
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import TEXT, Line, split
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import (
@@ -200,7 +201,7 @@ def _telling(lines: Sequence[Line]) -> list[Line]:
 
 def _shown(lines: Iterable[Line]) -> list[str]:
     texts = (f"({line.role}) {line.text}" if line.role else line.text for line in lines)
-    return [text[:EVIDENCE_LENGTH] for text in texts][:EVIDENCE_LINES]
+    return [_redact.text(text)[:EVIDENCE_LENGTH] for text in texts][:EVIDENCE_LINES]
 
 
 def _answer(
