@@ -72,6 +72,7 @@ class Watch:
         self.answer = _watch_verdict.answer(self.reading, _watch.Look(True, True), 0)
         self.stall = _watch_stall.Clock(self.started)
         self.quiet = 0.0
+        self._beside = self.started
         self.told: dict[str, float] = {}
         self._unread: list[str] = []
         self._read_next = self.started
@@ -111,7 +112,9 @@ class Watch:
         if self._unread and (now >= self._read_next or not look.running):
             self.read()
         self.quiet = self.stall.look(now, self.reading.seen, fresh, self._waits())
-        self.board.post("place", {"place": self._place()})
+        self.board.post("place", {"place": self._place(), "since": self.stall.since})
+        doing = _watch_stall.doing(self.reading.seen)
+        self._beside = max(self._beside, _watch_stall.side_by_side(doing, self._others()))
         self._show()
 
     def read(self, *more: str) -> None:
@@ -138,7 +141,7 @@ class Watch:
             self._fatal_since = None
         doing = _watch_stall.doing(self.reading.seen)
         allowed = self.limits.allowances.get(doing)
-        if allowed is not None and self.quiet > allowed:
+        if allowed is not None and min(self.quiet, now - self._beside) > allowed:
             return "stalled", f"no progress for {allowed:.0f} s while {self._words()}"
         if now - self.started > self.limits.timeout:
             return "stalled", f"not ready after {self.limits.timeout:.0f} s; last phase: {self._words()}"
@@ -171,8 +174,10 @@ class Watch:
         return _watch_stall.place("" if follows else _watch_stall.doing(self.reading.seen))
 
     def _waits(self) -> bool:
-        others = self.board.posted("place")
-        return any(entry["place"] < self._place() for rank, entry in others.items() if rank != self.rank["rank"])
+        return any(entry["place"] < self._place() for entry in self._others())
+
+    def _others(self) -> list[dict[str, Any]]:
+        return [entry for rank, entry in self.board.posted("place").items() if rank != self.rank["rank"]]
 
     def _rest(self, seconds: float) -> None:
         end = self.means.clock() + seconds
