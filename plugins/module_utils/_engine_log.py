@@ -44,6 +44,7 @@ _FATAL = re.compile(
     r"|Engine (?:core|process)\b.*failed"
     r"|Scheduler hit an exception|Received sigquit|scheduler (?:is dead|died)|EngineDeadError|died unexpectedly"
     r"|Fatal Python error|Segmentation fault|terminate called|core dumped|^Killed$|exited with code [1-9]"
+    r"|Error response from daemon|OCI runtime create failed"
     r"|error while attempting to bind|Watchdog caught|watchdog timeout"
     r"|OOMKilled|oom-kill:|Out of memory: Killed|GPU has fallen off"
 )
