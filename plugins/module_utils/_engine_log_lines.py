@@ -22,6 +22,7 @@ _PREFIXES = (
     re.compile(r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?(?: |\t|$)"),
     re.compile(r"[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \S+ (?!kernel)[\w.@/-]+(?:\[\d+\])?: ?"),
     re.compile(r"std(?:out|err) [FP] "),
+    re.compile(r"[A-Z]+ \d{4}-\d\d-\d\dT[\d:.]+Z \[resource[^\]]*\] "),
     re.compile(r"[\w.-]+ *\| (?= *\S)"),
     re.compile(r"\| +(?=\S)"),
     re.compile(r"\[(?:rank|default)?\d+\]: ?"),
@@ -39,7 +40,7 @@ _LEVEL = re.compile(
 )
 _WORD_LEVEL = re.compile(
     r"(?:\[[\w-]+\])?\[(?P<boxed>DEBUG|INFO|WARN(?:ING)?)\s*\](?=\s)|(?P<word>DEBUG|INFO|WARN(?:ING)?)\s*:(?=\s)"
-    r"|- (?P<dashed>DEBUG|INFO|WARN(?:ING)?) - "
+    r"|- (?:[\w.]+ - )?(?P<dashed>DEBUG|INFO|WARN(?:ING)?) - "
 )
 _GLOG = re.compile(r"\[(?P<letter>[DIWEF])\d{3,4} \d\d:\d\d:\d\d[^\]]*\] ?")
 _QUIET_TEXT = re.compile(

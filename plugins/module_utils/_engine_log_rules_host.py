@@ -32,6 +32,7 @@ HOST: tuple[Rule, ...] = (
         r"Unsupported gpu architecture|nvcc fatal|No supported CUDA architectures found",
         r"CalledProcessError: Command .*\b(?:ptxas|nvcc|ninja|cicc)\b",
         r"ninja: build stopped|Ninja build failed|Error building extension|(?:JIT|kernel) compilation failed",
+        r"kernels? (?:are |is )?(?:unavailable|not available) for",
         r"Unknown SF transformation|kernel does not support current device",
         r"Failed to initialize (?:the )?(?:cutlass|GEMM)",
         r"(?:GEMM|gemm) (?:initialization|Runner).*fail|Error Internal\b.*",
