@@ -50,7 +50,10 @@ _QUIET_TEXT = re.compile(
     r"|with config: model=|CUTE_DSL - WARNING"
 )
 #: Called an error by who wrote it, and none.
-_HARMLESS = re.compile(r"Error retrieving (?:safetensors|file list)|retrying \d+ of \d+|cannot be preloaded .*ignored")
+_HARMLESS = re.compile(
+    r"Error retrieving (?:safetensors|file list)|retrying \d+ of \d+|cannot be preloaded .*ignored"
+    r"|fatal: not a git repository|pip's dependency resolver"
+)
 #: Before a traceback that Python prints and goes on.
 _IGNORED = re.compile(r"Exception ignored in\b")
 #: SGLang's log has no levels: what does not speak of a failure is information.

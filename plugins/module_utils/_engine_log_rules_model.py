@@ -44,7 +44,8 @@ MODEL: tuple[Rule, ...] = (
         r"oom-kill:|oom_reaper:|invoked oom-killer",
         r"OOMKilled\W+(?:true|137)|reason:?\s*OOMKilled|killed by the OOM killer|was killed for lack of memory",
         r"ray\.exceptions\.OutOfMemoryError|due to the node running low on memory",
-        r"earlyoom.*(?:SIGKILL|SIGTERM|killing)|systemd-oomd.*Killed",
+        r"earlyoom.*(?:SIGKILL|SIGTERM|killing)|systemd-oomd.*Killed|Killed \S+ due to memory pressure",
+        r"sending SIG(?:TERM|KILL) to process \d+ uid|low memory! at or below SIG(?:TERM|KILL) limits",
         quiet=True,
     ),
     *rules(
@@ -68,7 +69,7 @@ MODEL: tuple[Rule, ...] = (
     *rules(
         "bad_flag", ROOT,
         r"Please (?:pass|set) (?:the )?(?:argument|option) `?trust_remote_code",
-        r"contains custom code which must be executed|set the option .trust_remote_code",
+        r"contains custom code which must be executed|requires? \W?trust.remote.code|set the option .trust_remote_code",
         r"execute the configuration file in that repo",
         r"Quantization method specified in the model config|or using the `--trust-remote-code` flag",
         r"dist.init.addr\W.*(?:must|required)",
@@ -157,7 +158,7 @@ MODEL: tuple[Rule, ...] = (
     ),
     *rules(
         "model_not_found", DECISIVE + 3,
-        r"RepositoryNotFoundError|Repository Not Found for url",
+        r"RepositoryNotFoundError|(?:Repository|Entry) Not Found for url",
         start_only=True,
     ),
     *rules(

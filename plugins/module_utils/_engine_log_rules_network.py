@@ -70,7 +70,7 @@ NETWORK: tuple[Rule, ...] = (
         r"address already in use",
         r"error while attempting to bind on address.*98",
         r"port is already allocated|Port \d+ is (?:already )?(?:in use|occupied|not available)",
-        r"ports? (?:are|is) not available: exposing port|Could not find (?:an )?open port",
+        r"ports? (?:are|is) not available: exposing port|(?:Could not|Unable to) find an? (?:open|free) port",
     ),
     *rules(
         "rank_missing", ROOT,
@@ -98,6 +98,8 @@ NETWORK: tuple[Rule, ...] = (
         r"node timed out during startup|waiting for the head|connect\(\) timed out",
         r"Did not receive response from front-end",
     ),
+    # The hub's client may say so, too, and then says more.
+    *rules("rendezvous_unreachable", LIKELY - 2, r"^\w*Error: \[Errno (?:101|110|111|113)\]"),
     *rules("rendezvous_unreachable", LIKELY, r"failed to connect to any network address", r"store->get\(.*got error"),
     *rules(
         "ranks_disagree", DECISIVE,
