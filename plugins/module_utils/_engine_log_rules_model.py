@@ -185,7 +185,7 @@ MODEL: tuple[Rule, ...] = (
         r"does not recognize this architecture|Transformers version .* (?:too old|or (?:newer|later))",
         r"Model architectures? .* (?:are|is) not supported|not supported for now|has no (?:vLLM|SGLang) implementation",
         r"Unknown quantization method",
-        r"quant\w*(?: method| scheme)?\b.*(?:not supported|unsupported|not recognized)(?!.*(?:GPU|capability|device))",
+        r"quant\w*\b.*(?:not supported|unsupported|not recognized)(?!.*(?:GPU|capability|device|\bSM_?\d))",
         r"(?:[Mm]odel|For\w+) (?:\S+ )?does not support \w+ ?(?:quantization|LoRA|pipeline|yet)",
         r"untagged enum ModelWrapper",
         r"Unsupported (?:model|architectures|quantization|checkpoint)|Unsupported architecture\W+\w+(?:For[A-Z]|Model)",

@@ -43,6 +43,10 @@ NETWORK: tuple[Rule, ...] = (
         quiet=True,
     ),
     *rules(
+        "rdma_failure", LIKELY + 5,
+        r"NCCL WARN NET/IB ?:(?! No device found)|NCCL WARN Could not find NET with name",
+    ),
+    *rules(
         "nccl_mismatch", DECISIVE,
         r"Mismatched NCCL version",
         r"mixed local Net device counts",
