@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from ansible import constants
 from ansible.utils.display import Display
 
+from ansible_collections.gb10.serving.plugins.module_utils import _redact
 from ansible_collections.gb10.serving.plugins.plugin_utils import _hostvars, _report
 from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action import ControllerAction
 
@@ -31,6 +32,8 @@ class ActionModule(ControllerAction):
         now = time.time()
         failure = _hostvars.causes(task_vars) if args["failed"] else ""
         report = collect(args["name"], failure, bool(self._task.check_mode), task_vars, now)
+        secrets = _hostvars.secrets(task_vars, self._templar, report["spec"] or {})
+        report, failure = _redact.whole(report, secrets), _redact.text(failure, secrets)
         result: dict[str, Any] = {"outcome": report["outcome"], "path": None}
         if self._task.check_mode:
             result["report"] = report

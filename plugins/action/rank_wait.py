@@ -13,7 +13,8 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _engines, _watch_stall
+from ansible_collections.gb10.serving.plugins.module_utils import _redact
+from ansible_collections.gb10.serving.plugins.plugin_utils import _engines, _hostvars, _watch_sockets, _watch_stall
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_board import Board
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_rank import Limits, Means, Watch
 
@@ -45,11 +46,14 @@ class ActionModule(ActionBase):
         if self._task.check_mode:
             return {**result, "skipped": True, "changed": False, "msg": "nothing was started in check mode"}
         spec = args["spec"]
+        self._secrets = _hostvars.secrets(task_vars, self._templar, spec)
         rank = next(entry for entry in spec["ranks"] if entry["host"] == host)
         # The run's own temporary directory: made by ansible-playbook before its workers, removed at its end.
         board = Board(Path(str(constants.DEFAULT_LOCAL_TMP)) / f"gb10-wait-{spec['id']}", rank["rank"])
         means = Means(self._ask, time.monotonic, time.sleep, display.display)
-        watch = Watch(rank, _engines.get(spec["engine"]["name"]), Limits(allowances, args["timeout"]), means, board)
+        engine = _engines.get(spec["engine"]["name"])
+        net = _watch_sockets.network(spec, engine)
+        watch = Watch(rank, engine, Limits(allowances, args["timeout"]), means, board, net)
         try:
             outcome = watch.until_end()
         except AnsibleConnectionFailure:
@@ -61,4 +65,4 @@ class ActionModule(ActionBase):
         return result
 
     def _ask(self, command: str) -> str:
-        return str(self._low_level_execute_command(command)["stdout"])
+        return _redact.text(str(self._low_level_execute_command(command)["stdout"]), self._secrets)

@@ -9,7 +9,12 @@ import tempfile
 import time
 from typing import Any
 
-from ansible_collections.gb10.serving.plugins.module_utils import _collective, _collective_script, _image_docker
+from ansible_collections.gb10.serving.plugins.module_utils import (
+    _collective,
+    _collective_script,
+    _image_docker,
+    _redact,
+)
 
 #: Seconds that Docker may take to remove a container.
 REMOVE_SECONDS = 20
@@ -82,4 +87,5 @@ def test(spec: dict[str, Any], number: int, timeout: int, port: int) -> dict[str
     finally:
         os.unlink(env_path)
         remove(name)
-    return _collective.read(spec, number, output, code, port, time.monotonic() - begun)
+    secrets = _redact.known(_redact.of_env(_collective.rank_of(spec, number)["env"]))
+    return _collective.read(spec, number, _redact.text(output, secrets), code, port, time.monotonic() - begun)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.gb10.serving.plugins.module_utils import _engine_log_waits as waits
+from ansible_collections.gb10.serving.plugins.module_utils import _redact
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_causes import CAUSES
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import TEXT, Line, split
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import (
@@ -43,6 +44,7 @@ _FATAL = re.compile(
     r"|Engine (?:core|process)\b.*failed"
     r"|Scheduler hit an exception|Received sigquit|scheduler (?:is dead|died)|EngineDeadError|died unexpectedly"
     r"|Fatal Python error|Segmentation fault|terminate called|core dumped|^Killed$|exited with code [1-9]"
+    r"|Error response from daemon|OCI runtime create failed"
     r"|error while attempting to bind|Watchdog caught|watchdog timeout"
     r"|OOMKilled|oom-kill:|Out of memory: Killed|GPU has fallen off"
 )
@@ -200,7 +202,7 @@ def _telling(lines: Sequence[Line]) -> list[Line]:
 
 def _shown(lines: Iterable[Line]) -> list[str]:
     texts = (f"({line.role}) {line.text}" if line.role else line.text for line in lines)
-    return [text[:EVIDENCE_LENGTH] for text in texts][:EVIDENCE_LINES]
+    return [_redact.text(text)[:EVIDENCE_LENGTH] for text in texts][:EVIDENCE_LINES]
 
 
 def _answer(

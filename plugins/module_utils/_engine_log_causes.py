@@ -88,9 +88,10 @@ CAUSES: dict[str, Cause] = {
     ),
     "worker_died": Cause(
         "`Worker proc ... died unexpectedly`, a scheduler that died, exit code -9 or 137.",
-        "A process of this rank was ended from outside or crashed without a word. The launcher may still end "
-        "with exit code 0.",
-        "Look at the node's kernel log for the OOM killer and for Xid lines, then restart all ranks.",
+        "A process of this rank was ended from outside or crashed without a word. The launcher may still end with exit "
+        "code 0; -9 and 137 are often, not always, the OOM killer.",
+        "Look for `oom-kill` and `Xid` in `sudo dmesg -T` on that node. If memory is short, plan with a larger reserve;"
+        " watch MemAvailable in /proc/meminfo during the next start of all ranks.",
     ),
     "collective_timeout": Cause(
         "`Watchdog caught collective operation timeout`, workers that do not answer.",

@@ -22,6 +22,7 @@ _PREFIXES = (
     re.compile(r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?(?: |\t|$)"),
     re.compile(r"[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \S+ (?!kernel)[\w.@/-]+(?:\[\d+\])?: ?"),
     re.compile(r"std(?:out|err) [FP] "),
+    re.compile(r"[A-Z]+ \d{4}-\d\d-\d\dT[\d:.]+Z \[resource[^\]]*\] "),
     re.compile(r"[\w.-]+ *\| (?= *\S)"),
     re.compile(r"\| +(?=\S)"),
     re.compile(r"\[(?:rank|default)?\d+\]: ?"),
@@ -37,7 +38,10 @@ _SGLANG = re.compile(
 _LEVEL = re.compile(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?: \[?[\w./<>-]+:\d+\])? ?"
 )
-_WORD_LEVEL = re.compile(r"(?:\[(?P<boxed>DEBUG|INFO|WARN(?:ING)?)\s*\]|(?P<word>DEBUG|INFO|WARN(?:ING)?)\s*:)(?=\s)")
+_WORD_LEVEL = re.compile(
+    r"(?:\[[\w-]+\])?\[(?P<boxed>DEBUG|INFO|WARN(?:ING)?)\s*\](?=\s)|(?P<word>DEBUG|INFO|WARN(?:ING)?)\s*:(?=\s)"
+    r"|- (?:[\w.]+ - )?(?P<dashed>DEBUG|INFO|WARN(?:ING)?) - "
+)
 _GLOG = re.compile(r"\[(?P<letter>[DIWEF])\d{3,4} \d\d:\d\d:\d\d[^\]]*\] ?")
 _QUIET_TEXT = re.compile(
     r"NCCL INFO|NCCL WARN RAS |\bras/\w+\.cc:|\w*(?:User|Future|Deprecation|Runtime|Syntax|Resource)Warning\b"
@@ -45,6 +49,13 @@ _QUIET_TEXT = re.compile(
     r"|Ignore(?:d)? (?:import )?error|Ignoring|\"(?:GET|POST|HEAD) /\S* HTTP/"
     r"|with config: model=|CUTE_DSL - WARNING"
 )
+#: Called an error by who wrote it, and none.
+_HARMLESS = re.compile(
+    r"Error retrieving (?:safetensors|file list)|retrying \d+ of \d+|cannot be preloaded .*ignored"
+    r"|fatal: not a git repository|pip's dependency resolver"
+)
+#: Before a traceback that Python prints and goes on.
+_IGNORED = re.compile(r"Exception ignored in\b")
 #: SGLang's log has no levels: what does not speak of a failure is information.
 _SGLANG_TROUBLE = re.compile(
     r"Error|[Ee]xception|ERROR|[Ff]ail|died|dead|sigquit|[Kk]ill|[Tt]imeout|[Tt]imed out|NCCL WARN"
@@ -91,7 +102,7 @@ def _peel(text: str) -> tuple[str, str, str]:
         elif found := _GLOG.match(text):
             level = _LETTERS[found["letter"]]
         elif found := _WORD_LEVEL.match(text):
-            word = (found["boxed"] or found["word"]).lower()
+            word = (found["boxed"] or found["word"] or found["dashed"]).lower()
             level = "warning" if word.startswith("warn") else word
         else:
             found = next((hit for prefix in _PREFIXES if (hit := prefix.match(text))), None)
@@ -104,7 +115,7 @@ def _peel(text: str) -> tuple[str, str, str]:
 def split(text: str) -> list[Line]:
     """All lines that carry text. Comments, as annotated excerpts have them, are no output."""
     lines: list[Line] = []
-    after_frame = False
+    after_frame = ignored = False
     for number, whole in enumerate(text.split("\n"), 1):
         for raw in _unwrap(whole).split("\r"):
             if _COMMENT.match(raw) or _REMARK.match(raw):
@@ -119,6 +130,12 @@ def split(text: str) -> list[Line]:
             elif after_frame:
                 # The source line is indented; where it is not known, the next line is the error itself.
                 kind, after_frame = FRAME if plain.startswith("    ") else TEXT, False
+            if ignored or _IGNORED.match(bare):
+                # Up to the last line of the traceback, which is the first one that is neither frame nor head of it.
+                ignored = not ignored or kind == FRAME or bare.startswith("Traceback (")
+                level = "info"
+            if _HARMLESS.search(bare):
+                level = "info"
             if not level and re.match(r"(?:TP|DP|PP)\d", role) and not _SGLANG_TROUBLE.search(bare):
                 level = "info"
             if not level and _QUIET_TEXT.search(bare):

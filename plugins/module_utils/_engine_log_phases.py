@@ -25,7 +25,10 @@ VLLM: tuple[Step, ...] = (
     ("headless multiproc executor", "starting", "starting the engine"),
     ("distributed_init_method", "rendezvous", "rendezvous of the ranks"),
     ("is using nccl==", "rendezvous", "opening the collectives"),
+    # What can only be said once the collectives are open: 0.12 on, on this GPU; up to 0.25; 0.32 on.
+    ("SymmMemCommunicator:", "rendezvous", "opening the message queue"),
     ("process group spans", "rendezvous", "opening the message queue"),
+    ("Custom collectives are disabled", "rendezvous", "opening the message queue"),
     ("is assigned as DP rank", "rendezvous", "ranks are connected"),
     ("Starting to load model", "weights", "loading weights"),
     ("Loading safetensors", "weights", "loading weights"),
@@ -47,6 +50,7 @@ SGLANG: tuple[Step, ...] = (
     ("Init parallel begin", "rendezvous", "rendezvous of the ranks"),
     ("is using nccl==", "rendezvous", "opening the collectives"),
     ("process group spans", "rendezvous", "opening the message queue"),
+    ("Setup Custom allreduce failed", "rendezvous", "opening the message queue"),
     ("Init torch distributed ends", "rendezvous", "ranks are connected"),
     ("Init parallel ends", "rendezvous", "ranks are connected"),
     ("Load weight begin", "weights", "loading weights"),

@@ -13,12 +13,16 @@ from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines imp
 _KERNELS = (
     r"deep_?gemm|flashinfer|triton/|cutlass|cute_?dsl|torch/_ops\.py|_inductor/|_dynamo/|flash_?attn|flash_?mla"
     r"|sgl_kernel|marlin|tilelang|/kernels?/|fused_moe/|\.cuh?\b|\.hpp:\d|csrc/|_scaled_mm|torch/cuda/graphs"
-    r"|custom_all_reduce"
+    r"|custom_all_reduce|v1/attention/|layers/(?:attention|moe)/"
 )
 _MODEL_CODE = (
-    r"layers/quantization/|model_executor/models/|sglang/srt/models/"
+    r"layers/quantization/|model_executor/models/|sglang/srt/(?:models|configs)/"
     r"|transformers/.*(?:token|process|config|auto|dynamic_module)"
 )
+
+#: Where arguments are looked at. What is said there of kernels is said of the arguments that choose them.
+_ARGUMENTS = r"arg_utils\.py|arg_groups/|vllm/config/|server_args\.py|argparse\.py|pydantic/|cli_args"
+_OF_ARGUMENTS = re.compile(_ARGUMENTS)
 
 #: (what a message or a frame's path shows, cause).
 PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -30,7 +34,7 @@ PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (_MODEL_CODE, "model_unsupported"),
         (r"load_weights|weight_utils|default_loader|base_loader|weight_loader|model_loader", "model_unsupported"),
         (r"torch/distributed/|parallel_state\.py|pynccl", "nccl_system_error"),
-        (r"arg_utils\.py|vllm/config/|server_args\.py|argparse\.py|pydantic/|cli_args", "bad_flag"),
+        (_ARGUMENTS, "bad_flag"),
         (r"importlib|__import__|import_utils", "missing_dependency"),
     )
 )
@@ -57,11 +61,13 @@ DEPTH = 6
 
 def place_of(lines: Sequence[Line], index: int) -> str | None:
     """The cause by the message at ``index``, else by the frames above it, else by the message's words."""
+    frames = [line.text for line in lines[max(0, index - 4 * DEPTH) : index] if line.kind == FRAME]
+    frames = [text for text in frames if text.startswith("File ")][-DEPTH:]
+    if frames and _OF_ARGUMENTS.search(frames[-1]):
+        return "bad_flag"
     for pattern, cause in PLACES:
         if pattern.search(lines[index].text):
             return cause
-    frames = [line.text for line in lines[max(0, index - 4 * DEPTH) : index] if line.kind == FRAME]
-    frames = [text for text in frames if text.startswith("File ")][-DEPTH:]
     for frame in reversed(frames):
         for pattern, cause in PLACES:
             if pattern.search(frame):

@@ -16,10 +16,14 @@ from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rule impo
     rules,
 )
 
-KILLED = (
-    r"^Killed$|code=killed, status=9|^\S+: line \d+:\s+\d+ Killed",
+#: A shell's word for a child that somebody else ended; the engines' launchers end theirs, too, but say why before.
+KILLED = r"^Killed$|^\S+: line \d+:\s+\d+ Killed"
+#: The same as a number. SGLang ends itself so after any failure, and so does who stops a container: it proves nothing.
+KILLED_CODE = (
+    r"code=killed, status=9",
     r"[Ee]xit(?: ?[Cc]ode|ed(?: with)?(?: code)?)\W*:?\s*(?:-9|137)\b(?! \(SIGKILL\))",
     r"[Ss]tatus\W*:?\s*(?:-9|137)\b(?! \(SIGKILL\))",
+    r"Failed core proc\(s\): \{[^}]*: (?:-9|137)\b",
 )
 TAKING_MEMORY = ("starting", "weights", "kv_cache", "graphs")
 
@@ -34,8 +38,13 @@ NETWORK: tuple[Rule, ...] = (
         r"ib_uverbs.*Cannot allocate memory|mlx5.*(?:failed to (?:create|register|modify)|CQE error)",
         r"(?:create|modify)[ _]qp\b.*(?:fail|error)|failed to (?:create|modify|transition) qp\b",
         r"ibv_(?:create|reg|modify)\w*.*(?:ENOMEM|Cannot allocate)",
-        r"GID (?:index|table).*(?:not found|invalid|empty)|\bmemlock\b|ulimit -l\b",
+        r"device \"?/dev/infiniband\S*: no such file",
+        r"GID (?:index|table).*(?:not found|invalid|empty)|RLIMIT_MEMLOCK is|memlock\b(?!=).*(?:fail|low|small|exceed)",
         quiet=True,
+    ),
+    *rules(
+        "rdma_failure", LIKELY + 5,
+        r"NCCL WARN NET/IB ?:(?! No device found)|NCCL WARN Could not find NET with name",
     ),
     *rules(
         "nccl_mismatch", DECISIVE,
@@ -46,7 +55,7 @@ NETWORK: tuple[Rule, ...] = (
     ),
     *rules(
         "interface_not_found", DECISIVE,
-        r"no (?:socket )?interface found",
+        r"no (?:socket )?interface found|No such device \(addr=",
         r"Unable to find address for",
         r"ifa != nullptr",
         r"connectFullMesh failed",
@@ -65,12 +74,17 @@ NETWORK: tuple[Rule, ...] = (
         r"address already in use",
         r"error while attempting to bind on address.*98",
         r"port is already allocated|Port \d+ is (?:already )?(?:in use|occupied|not available)",
-        r"ports? (?:are|is) not available: exposing port",
+        r"ports? (?:are|is) not available: exposing port|(?:Could not|Unable to) find an? (?:open|free) port",
     ),
-    *rules("rank_missing", ROOT, r"\d+/\d+ clients joined", r"DistStoreError: Timed out after .*waiting for clients"),
+    *rules(
+        "rank_missing", ROOT,
+        r"\d+/\d+ clients joined", r"DistStoreError: Timed out after .*waiting for clients",
+        r"Timed out initializing process group in store based barrier",
+    ),
     *rules(
         "rank_missing", LIKELY,
-        r"Cannot provide a placement group of",
+        r"Cannot provide a placement group|No nodes with resources found in Ray cluster",
+        r"Not enough resources to allocate",
         r"placement group.*(?:cannot be (?:created|scheduled)|timed? ?out|not (?:been )?ready)",
         r"Ray does not allocate any GPUs",
         r"The number of required GPUs exceeds the total number of available GPUs",
@@ -82,12 +96,14 @@ NETWORK: tuple[Rule, ...] = (
         r"The client socket has timed out after",
         r"RendezvousConnectionError|RendezvousTimeoutError",
         r"Failed to (?:get|resolve) (?:the )?(?:address|host).*(?:master|head)|getaddrinfo failed",
-        r"Name or service not known",
+        r"Name or service not known|network addresses of \(\S+ \d+\) cannot be retrieved",
         r"(?:Failed to|Unable to|Could not) connect to (?:GCS|Ray cluster)",
         r"Could not find any running Ray instance",
         r"node timed out during startup|waiting for the head|connect\(\) timed out",
         r"Did not receive response from front-end",
     ),
+    # The hub's client may say so, too, and then says more.
+    *rules("rendezvous_unreachable", LIKELY - 2, r"^\w*Error: \[Errno (?:101|110|111|113)\]"),
     *rules("rendezvous_unreachable", LIKELY, r"failed to connect to any network address", r"store->get\(.*got error"),
     *rules(
         "ranks_disagree", DECISIVE,
@@ -95,6 +111,7 @@ NETWORK: tuple[Rule, ...] = (
         r"Rank \d+ (?:is )?already (?:joined|in use|exists)|duplicate (?:node )?rank\b",
         r"world.?size.*(?:mismatch|does not match|differ)",
         r"ranks? (?:have|has|run|use) different|Detected mismatch between collectives",
+        r"Configuration mismatch detected",
         r"(?:version|config\w*) mismatch between (?:ranks|nodes|head)",
         r"Version mismatch: The cluster was started with",
     ),
@@ -103,6 +120,8 @@ NETWORK: tuple[Rule, ...] = (
         r"(?:Error|failed).*(?:/dev/shm/nccl|shared memory segment)|/dev/shm/nccl.*(?:error|fail)",
         r"NCCL WARN.*(?:posix_fallocate|shm_open|shmOpen|mmap|ftruncate).*fail",
         r"/dev/shm\b.*No space left|No space left.*/dev/shm\b",
+        r"unable to (?:open|allocate|resize) (?:a )?shared memory|out of shared memory\b",
+        r"Insufficient space in \S+ for|Increase .*--shm-size",
     ),
     *rules(
         "nccl_system_error", ROOT,
@@ -160,7 +179,7 @@ NETWORK: tuple[Rule, ...] = (
         r"A worker died or was killed|SIGKILL|Got fatal signal from worker",
     ),
     # Killed from outside: while nothing or memory is being taken it is the memory, most of all where all share one.
-    *rules("host_oom_killed", FOLLOWS, *KILLED, cased=True, phases=TAKING_MEMORY),
-    *rules("worker_died", SECONDARY, *KILLED, cased=True),
+    *rules("host_oom_killed", FOLLOWS, KILLED, cased=True, phases=TAKING_MEMORY),
+    *rules("worker_died", SECONDARY, KILLED, *KILLED_CODE, cased=True),
     *rules("worker_died", WEAK, r"EngineDeadError|AsyncEngineDeadError|EngineCore encountered a fatal error"),
 )  # fmt: skip

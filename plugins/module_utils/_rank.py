@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from ansible_collections.gb10.serving.plugins.module_utils import _redact
 
 LABEL_NAME = "gb10.serving/name"
 LABEL_RELEASE = "gb10.serving/release"
@@ -71,10 +73,33 @@ def containers(run: Runner, name: str) -> list[dict[str, Any]]:
     return parse_inspect(_docker(run, ["container", "inspect", *ids])) if ids else []
 
 
-def log_tail(run: Runner, container: str, lines: int) -> list[str]:
-    """The last non-empty lines that the container wrote, both streams together."""
+def log_tail(run: Runner, container: str, lines: int, secrets: Iterable[str] = ()) -> list[str]:
+    """The last non-empty lines that the container wrote, both streams together, without secrets."""
     rc, out, err = run(["docker", "logs", "--tail", str(lines), container])
-    return [line.rstrip() for line in (out + err).splitlines() if line.strip()] if rc == 0 else []
+    if rc != 0:
+        return []
+    return [_redact.text(line.rstrip(), secrets) for line in (out + err).splitlines() if line.strip()]
+
+
+def secrets_of(directory: str, release: str | None) -> tuple[str, ...]:
+    """What a release keeps in the two files that only root may read: its engine may print it."""
+    found: list[object] = []
+    for name in ("env", "key.yml"):
+        try:
+            with open(os.path.join(directory, "releases", str(release), name), encoding="utf-8") as stream:
+                lines = stream.read().splitlines()
+        except (OSError, ValueError):
+            continue
+        for line in lines:
+            value = line.partition("=" if name == "env" else ":")[2].strip()
+            try:
+                found.append(json.loads(value) if value.startswith('"') else value)
+            except ValueError:
+                found.append(value)
+    env: dict[str, Any] = {}
+    for rank in (read_spec(directory, release) or {}).get("ranks") or []:
+        env.update(rank.get("env") or {})
+    return _redact.known([*found, *_redact.of_env(env)])
 
 
 def linked_release(directory: str, link: str) -> str | None:

@@ -86,7 +86,7 @@ remedy:
   type: str
   sample: Stop the other listener (`ss -ltnp` names it) or choose another port on all ranks.
 evidence:
-  description: Lines that tell it, the deciding one first.
+  description: Lines that tell it, the deciding one first, without API keys and other secrets.
   returned: always
   type: list
   elements: str

@@ -159,7 +159,8 @@ class Rank:
     def _keep_log(self, container: dict[str, Any]) -> None:
         place = os.path.join(self.directory, "releases", str(container["release"]))
         if os.path.isdir(place):
-            lines = _rank.log_tail(self.run, container["name"], LOG_LINES_KEPT)
+            secrets = _rank.secrets_of(self.directory, container["release"])
+            lines = _rank.log_tail(self.run, container["name"], LOG_LINES_KEPT, secrets)
             path = os.path.join(place, "last.log")
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as stream:
                 stream.write("\n".join(lines) + "\n")

@@ -77,7 +77,7 @@ rank_state:
       elements: dict
       sample: [{key: 0f1e2d3c4b5a6978, engine: sglang, cause: nccl_init_hang, release: main-0a1b2c3d4e5f}]
     log:
-      description: The last lines of the container's log.
+      description: The last lines of the container's log, without API keys and other secrets.
       type: list
       elements: str
       sample: ["INFO: Application startup complete."]
@@ -123,11 +123,14 @@ def main() -> None:
     except _rank.RankError as failure:
         module.fail_json(msg=str(failure))
     current = _rank.linked_release(directory, "current")
-    container, error, log = None, None, []
+    container, error = None, None
+    log: list[str] = []
     try:
         found = _rank.containers(run, module.params["name"])
         container = found[0] if found else None
-        log = _rank.log_tail(run, container["name"], module.params["log_lines"]) if container else []
+        if container:
+            secrets = _rank.secrets_of(directory, container["release"])
+            log = _rank.log_tail(run, container["name"], module.params["log_lines"], secrets)
     except (_rank.RankError, OSError) as failure:
         error = str(failure)
     module.exit_json(

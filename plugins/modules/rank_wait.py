@@ -18,6 +18,7 @@ description:
     tells which rank has the cause, and what on the others only follows from it.
   - Logs are read as M(gb10.serving.engine_log_info) reads them.
   - Shows each step of the start as it is reached.
+  - API keys and other secrets are taken out of all lines of a log before anything is done with them.
 extends_documentation_fragment:
   - gb10.serving.attributes
   - gb10.serving.attributes.action

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,9 @@ from ._problems import Problem
 WHERE = "gb10_server_args"
 #: Engines as people write them.
 TITLES = {"vllm": "vLLM", "sglang": "SGLang"}
+
+
+_FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 
 def title(engine: str) -> str:
@@ -48,7 +52,11 @@ def unknown(one: Given, parser: Parser, found: Mapping[str, Any]) -> Problem:
             )
     if one.name in parser.engine.CHANGED:
         when, instead = parser.engine.CHANGED[one.name]
-        remedy = f"use {instead}." if instead else "take it out; nothing stands for it."
+        if _is_older(found, when):
+            return Problem(WHERE, f"{seen}: it came later, and went with {when}.", expected, "take it out.")
+        # What took its place may have gone, too.
+        there = bool(instead) and all(name in parser.names for name in _FLAG.findall(instead))
+        remedy = f"use {instead}." if there else "take it out; nothing stands for it."
         return Problem(WHERE, f"{seen}: it went with {when}.", expected, remedy)
     if foreign := _foreign(one.name, parser, found):
         return Problem(WHERE, f"{seen}; {foreign[0]}", expected, foreign[1])
@@ -62,6 +70,14 @@ def unknown(one: Given, parser: Parser, found: Mapping[str, Any]) -> Problem:
         what = f"set {variable}" if variable else "leave that to the spec"
         remedy = f"if {near} is meant, take it out and {what}."
     return Problem(WHERE, f"{seen}.", expected, remedy)
+
+
+def _is_older(found: Mapping[str, Any], when: str) -> bool:
+    """Whether the image's release is from before a flag went, so that it cannot have gone."""
+    here, there = (re.match(r"\d+(?:\.\d+)*", text or "") for text in (found.get("version"), when))
+    if here is None or there is None:
+        return False
+    return [int(part) for part in here[0].split(".")] < [int(part) for part in there[0].split(".")]
 
 
 def successor(name: str, parser: Parser) -> str:

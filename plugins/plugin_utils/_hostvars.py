@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.module_utils import _redact
+
 GROUP = "sparks"
 
 BETWEEN_CAUSES = "\n\n"
@@ -34,6 +36,14 @@ def facts(task_vars: Mapping[str, Any], host: str) -> dict[str, Any]:
 def rank_state(task_vars: Mapping[str, Any], host: str) -> dict[str, Any]:
     """What ``rank_info`` found on one host, or an empty mapping when it was not asked or not reached."""
     return dict(read(task_vars, host, "__gb10_rank").get("rank_state") or {})
+
+
+def secrets(task_vars: Mapping[str, Any], templar: Any, spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Secrets that an engine of this deployment has been given, and may print."""
+    found = [templar.template(task_vars.get("gb10_server_api_key") or "")]
+    for rank in spec.get("ranks") or []:
+        found += _redact.of_env(rank.get("env") or {})
+    return _redact.known(found)
 
 
 def spec_of_turn(task_vars: Mapping[str, Any], engine: str) -> dict[str, Any]:

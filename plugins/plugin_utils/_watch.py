@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import ModuleType
 
+from ansible_collections.gb10.serving.plugins.plugin_utils._watch_sockets import places
+
 #: Between the state and the log in the answer of COMMAND, and between the parts of TRACES; never part of a log line.
 SEPARATOR = "--- gb10 log ---"
 
@@ -58,7 +60,11 @@ class Traces:
     """What else the node shows once a rank has failed."""
 
     kernel: list[str] = field(default_factory=list)
+    #: Connections as they are shown, and all of them with what is listened on.
     sockets: list[str] = field(default_factory=list)
+    connections: list[str] = field(default_factory=list)
+    #: The interface of each address of the node.
+    addresses: dict[str, str] = field(default_factory=dict)
 
 
 def nanoseconds(text: str) -> int:
@@ -129,20 +135,23 @@ def death(look: Look, container: str) -> str:
 
 
 def traces_command(container: str) -> str:
-    """A shell command, run once when a rank has failed: the kernel's words on killed processes, and connections."""
+    """A shell command, run once when a rank has failed: the kernel's words on killed processes, sockets, addresses."""
     name = shlex.quote(container)
     return (
         "cut -d' ' -f1 /proc/uptime; date +%s; "
         "timeout 2 dmesg 2>/dev/null | grep -E 'oom-kill:|NVRM: Xid' | tail -n 20; "
         f"echo '{SEPARATOR}'; "
         f"pids=$(timeout 2 docker top {name} -eo pid 2>/dev/null | tail -n +2 | tr -d ' ' | paste -sd '|' -); "
-        '[ -z "$pids" ] || timeout 2 ss -Htnp 2>/dev/null | grep -E "pid=($pids)," | head -n 200; true'
+        '[ -z "$pids" ] || { timeout 2 ss -Htnp; timeout 2 ss -Htlnp; } 2>/dev/null | '
+        'grep -E "pid=($pids)," | head -n 200; '
+        f"echo '{SEPARATOR}'; timeout 2 ip -o -4 addr show 2>/dev/null; "
+        "timeout 2 ip -4 route show default 2>/dev/null; true"
     )
 
 
 def traces(output: str, look: Look) -> Traces:
     """The answer of TRACES_COMMAND: of the kernel's words only those on this container, or on the GPU since it runs."""
-    said, _separator, sockets = output.partition(SEPARATOR)
+    said, connections, addresses, *_none = [*output.split(SEPARATOR), "", ""]
     uptime, now, *words = [*said.splitlines(), "", ""]
     kernel = []
     for word in words:
@@ -156,9 +165,9 @@ def traces(output: str, look: Look) -> Traces:
                 continue
             if age <= runs:
                 kernel.append(word.strip())
-    lines = [" ".join(line.split()) for line in sockets.splitlines() if line.strip()]
-    lines.sort(key=lambda line: line.startswith("ESTAB"))
-    return Traces(kernel, lines[:SOCKETS])
+    lines = [" ".join(line.split()) for line in connections.splitlines() if line.strip()]
+    shown = sorted((line for line in lines if not line.startswith("LISTEN")), key=lambda line: line.startswith("ESTAB"))
+    return Traces(kernel, shown[:SOCKETS], lines, places(addresses.splitlines()))
 
 
 def told(engine: ModuleType, lines: Iterable[str]) -> dict[str, float]:

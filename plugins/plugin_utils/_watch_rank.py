@@ -11,9 +11,10 @@ from types import ModuleType
 from typing import Any
 
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log import SILENCE, Reading, read
-from ansible_collections.gb10.serving.plugins.plugin_utils import _watch, _watch_stall, _watch_verdict
+from ansible_collections.gb10.serving.plugins.plugin_utils import _watch, _watch_sockets, _watch_stall, _watch_verdict
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_board import Board
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_log import Log
+from ansible_collections.gb10.serving.plugins.plugin_utils._watch_sockets import Network
 
 POLL_SECONDS = 1.0
 #: How often the board is read between two looks at the node.
@@ -52,8 +53,17 @@ class Limits:
 class Watch:
     """One rank under watch."""
 
-    def __init__(self, rank: dict[str, Any], engine: ModuleType, limits: Limits, means: Means, board: Board) -> None:
+    def __init__(
+        self,
+        rank: dict[str, Any],
+        engine: ModuleType,
+        limits: Limits,
+        means: Means,
+        board: Board,
+        net: Network | None = None,
+    ) -> None:
         self.rank, self.engine, self.limits, self.means, self.board = rank, engine, limits, means, board
+        self.net = net
         self.started = means.clock()
         self.log = Log()
         self.look = _watch.Look(False, False)
@@ -62,6 +72,7 @@ class Watch:
         self.answer = _watch_verdict.answer(self.reading, _watch.Look(True, True), 0)
         self.stall = _watch_stall.Clock(self.started)
         self.quiet = 0.0
+        self._beside = self.started
         self.told: dict[str, float] = {}
         self._unread: list[str] = []
         self._read_next = self.started
@@ -101,7 +112,9 @@ class Watch:
         if self._unread and (now >= self._read_next or not look.running):
             self.read()
         self.quiet = self.stall.look(now, self.reading.seen, fresh, self._waits())
-        self.board.post("place", {"place": self._place()})
+        self.board.post("place", {"place": self._place(), "since": self.stall.since})
+        doing = _watch_stall.doing(self.reading.seen)
+        self._beside = max(self._beside, _watch_stall.side_by_side(doing, self._others()))
         self._show()
 
     def read(self, *more: str) -> None:
@@ -128,7 +141,7 @@ class Watch:
             self._fatal_since = None
         doing = _watch_stall.doing(self.reading.seen)
         allowed = self.limits.allowances.get(doing)
-        if allowed is not None and self.quiet > allowed:
+        if allowed is not None and min(self.quiet, now - self._beside) > allowed:
             return "stalled", f"no progress for {allowed:.0f} s while {self._words()}"
         if now - self.started > self.limits.timeout:
             return "stalled", f"not ready after {self.limits.timeout:.0f} s; last phase: {self._words()}"
@@ -161,8 +174,10 @@ class Watch:
         return _watch_stall.place("" if follows else _watch_stall.doing(self.reading.seen))
 
     def _waits(self) -> bool:
-        others = self.board.posted("place")
-        return any(entry["place"] < self._place() for rank, entry in others.items() if rank != self.rank["rank"])
+        return any(entry["place"] < self._place() for entry in self._others())
+
+    def _others(self) -> list[dict[str, Any]]:
+        return [entry for rank, entry in self.board.posted("place").items() if rank != self.rank["rank"]]
 
     def _rest(self, seconds: float) -> None:
         end = self.means.clock() + seconds
@@ -210,6 +225,8 @@ class Watch:
             "log": self.log.last(_watch_verdict.SHOWN_LINES),
             "kernel": seen.kernel,
             "sockets": seen.sockets if self.look.running else [],
+            "connections": seen.connections if self.look.running else [],
+            "addresses": seen.addresses,
         }
 
     def _first(self, reason: str, kind: str) -> dict[str, Any]:
@@ -226,7 +243,9 @@ class Watch:
         if self.look.running:
             self.poll()  # it may have been in the midst of its last words
         mine = self._view(reason, silent, traced=True)
-        decision = _watch_verdict.decide({**self.board.posted("view"), self.rank["rank"]: mine}, self.rank["rank"])
+        views = {**self.board.posted("view"), self.rank["rank"]: mine}
+        views = _watch_sockets.weigh(views, self.net) if self.net else views
+        decision = _watch_verdict.decide(views, self.rank["rank"])
         self.board.decide(decision)
         outcome = {**self._end(reason), **_watch_verdict.result_of(decision), "log": mine["log"]}
         return {**outcome, "failed": True, "msg": _watch_verdict.message(decision)}

@@ -26,6 +26,9 @@ ORDER = tuple(ALLOWANCES)
 #: Steps that end what their phase is named for.
 ENDS = {"ranks are connected": "connected", "weights are loaded": "profiling"}
 
+#: What ranks do side by side, and of which one alone may tell how far it is: vLLM counts shards on rank 0 only.
+TOGETHER = ("weights", "profiling", "kv_cache", "graphs")
+
 #: Numbers that count something: 3/20, 45%. All others are times, sizes and names of processes.
 _NUMBER = re.compile(r"\d+/\d+|\d+%|\d+")
 
@@ -41,6 +44,13 @@ def doing(seen: Progress) -> str:
 def place(what: str) -> int:
     """How far a rank is, to be compared with others; one that is ready is behind none."""
     return ORDER.index(what) if what in ORDER else len(ORDER)
+
+
+def side_by_side(what: str, others: Iterable[Mapping[str, float]]) -> float:
+    """Since when no other rank that does the same shows progress; 0 where none does, or where that proves nothing."""
+    if what not in TOGETHER:
+        return 0.0
+    return max((entry["since"] for entry in others if entry["place"] == place(what)), default=0.0)
 
 
 def allowances(factor: float, changes: Mapping[str, object]) -> dict[str, float]:

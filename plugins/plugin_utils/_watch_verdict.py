@@ -125,7 +125,7 @@ def message(decision: Mapping[str, Any]) -> str:
     shown = decision["log"] or ["(it printed nothing)"]
     lines += _block("Its last lines:", shown)
     lines.append("Expected: every rank running, and getting on, until rank 0 answers.")
-    lines.append(f"Next step: {cause.remedy} Then deploy again.")
+    lines.append(f"Next step: {said['remedy'] or cause.remedy} Then deploy again.")
     return "\n".join(lines)
 
 

@@ -140,6 +140,9 @@ CHANGED = {
 API_KEY_VARIABLE = ""
 API_KEY_FILE = "/run/gb10-serving/key.yml"
 
+#: Variable that gives the message queue between the nodes its address.
+ADDRESS_VARIABLE = "SGLANG_HOST_IP"
+
 #: The lines by which its start is followed; the last one says that requests are answered. Other ranks
 #: print the one about the health server instead of the last.
 STEPS = SGLANG
@@ -202,7 +205,7 @@ def argv(spec: dict[str, Any], rank: int) -> list[str]:
 def env(spec: dict[str, Any], rank: dict[str, Any]) -> dict[str, str]:
     """Environment of one rank. SGLANG_HOST_IP, its own address, keeps the message queue off the default route."""
     return {
-        "SGLANG_HOST_IP": rank["address"],
+        ADDRESS_VARIABLE: rank["address"],
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
     }

@@ -121,6 +121,9 @@ CHANGED = {
 API_KEY_VARIABLE = "VLLM_API_KEY"
 API_KEY_FILE = ""
 
+#: Variable that gives the message queue between the nodes its address.
+ADDRESS_VARIABLE = "VLLM_HOST_IP"
+
 #: The lines by which its start is followed; the last one says that requests are answered, on rank 0 only.
 STEPS = VLLM
 
@@ -179,7 +182,7 @@ def argv(spec: dict[str, Any], rank: int) -> list[str]:
 def env(spec: dict[str, Any], rank: dict[str, Any]) -> dict[str, str]:
     """Environment of one rank. VLLM_HOST_IP, its own address, keeps the message queue off the default route."""
     return {
-        "VLLM_HOST_IP": rank["address"],
+        ADDRESS_VARIABLE: rank["address"],
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",

@@ -165,6 +165,23 @@ def test_a_second_start_in_one_log_counts_anew() -> None:
             "message_queue_address",
         ),
         ("server_args=ServerArgs(nnodes=1)\n[10:00:00 TP0] Init torch distributed begin.\n", None),
+        # Said of the custom collectives, which come after NCCL and before the queue.
+        (
+            "server_args=ServerArgs(device='cuda', nnodes=2)\n[10:00:09 TP0] Setup Custom allreduce failed with .\n",
+            "message_queue_address",
+        ),
+        (
+            WORLD.format(rank=0, backend="nccl") + "INFO vLLM is using nccl==2.30.7\n"
+            "(Worker pid=3) WARNING 01-01 10:00:05 [symm_mem.py:67] SymmMemCommunicator: Device capability 12.1 not "
+            "supported, communicator is not available.\n",
+            "message_queue_address",
+        ),
+        (
+            WORLD.format(rank=0, backend="nccl") + "INFO vLLM is using nccl==2.30.7\n"
+            "(Worker pid=3) WARNING 01-01 10:00:05 [custom_all_reduce.py:235] Custom collectives are disabled because "
+            "this multi-node group does not have MNNVL-capable GPUs on every rank.\n",
+            "message_queue_address",
+        ),
     ],
 )
 def test_where_a_silent_rendezvous_waits(text: str, cause: str | None) -> None:

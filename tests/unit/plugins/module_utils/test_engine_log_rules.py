@@ -62,6 +62,10 @@ def test_phases_go_forward(engine: str) -> None:
         ("[2026-01-31 10:00:00 TP1] Scheduler hit an exception: x", "Scheduler hit an exception: x", "TP1", ""),
         ("ERROR 06-16 02:08:15 utils.py:238] Boom", "Boom", "", "error"),
         ("[E1130 09:40:58.1 socket.cpp:818] [c10d] The client", "[c10d] The client", "", "error"),
+        ("2026-01-02 10:00:00,123 - WARNING - autotuner.py:496 - skipped", "autotuner.py:496 - skipped", "", "warning"),
+        ("2026-01-02 10:00:00,1 - __main__ - INFO - [10:00:00 TP0] hello", "hello", "TP0", "info"),
+        ("ERROR 2026-01-02T10:00:00.1Z [resource.labels.containerName: v] boom", "boom", "", ""),
+        ("[TensorRT-LLM][WARNING] slow", "slow", "", "warning"),
         ("[rank0]:[W1130 09:40:58.1 socket.cpp:818] slow", "slow", "", "warning"),
         ("2026-01-31T10:00:00.123Z vllm failed", "vllm failed", "", ""),
         ("vllm-1  | Jan 31 10:00:00 node-a docker[8]: hello", "hello", "", ""),
@@ -80,6 +84,11 @@ def test_frames_are_told_from_messages() -> None:
     source = '  File "a.py", line 1, in f\n    raise OSError("no space left on device")\n    ^^^^^\n'
     raw = source + '  File "z.pyx", line 1, in g\nOSError: x\n'
     assert [line.kind == FRAME for line in split(raw)] == [True, True, True, True, False]
+
+
+def test_a_traceback_that_python_ignores_is_no_error() -> None:
+    text = 'Exception ignored in: <f>\nTraceback (most recent call last):\n  File "a.py", line 1\n    x()\nOSError: a\n'
+    assert [line.level for line in split(text + "OSError: b")] == ["info"] * 5 + [""]
 
 
 def test_progress_bars_are_lines_and_remarks_are_none() -> None:

@@ -87,3 +87,20 @@ def test_spec_that_cannot_be_read(tmp_path: Path, content: str | None) -> None:
 def test_log_tail_joins_both_streams_without_blank_lines() -> None:
     assert _rank.log_tail(lambda argv: (0, "a\n\n", "b \n"), "c", 5) == ["a", "b"]
     assert _rank.log_tail(lambda argv: (1, "", "No such container"), "c", 5) == []
+
+
+def test_log_tail_leaves_the_secrets_of_the_release_out(tmp_path: Path) -> None:
+    """SGLang prints its key at each start, and some errors print it in words of their own."""
+    release = tmp_path / "releases" / "one"
+    release.mkdir(parents=True)
+    (release / "env").write_text("VLLM_API_KEY=first-one\n", encoding="utf-8")
+    (release / "key.yml").write_text('api-key: "second-\\u00e9"\n', encoding="utf-8")
+    (release / "spec.json").write_text('{"ranks": [{"env": {"HF_TOKEN": "third-one", "NCCL_DEBUG": "WARNING"}}]}')
+    secrets = _rank.secrets_of(str(tmp_path), "one")
+    assert sorted(secrets) == ["first-one", "second-é", "third-one"]
+    log = "said first-one, second-é and third-one\nserver_args=ServerArgs(api_key='other', port=1) WARNING\n"
+    assert _rank.log_tail(lambda argv: (0, log, ""), "c", 5, secrets) == [
+        "said ********, ******** and ********",
+        "server_args=ServerArgs(api_key='********', port=1) WARNING",
+    ]
+    assert _rank.secrets_of(str(tmp_path), "two") == () == _rank.secrets_of(str(tmp_path), None)

@@ -283,3 +283,63 @@ def test_refuses_exactly_what_argparse_refuses(release: str) -> None:
 def hard(one: Any) -> bool:
     """Problems with values that argparse sees too: not numbers and JSON, which it learns from types."""
     return any(not problem.expected.startswith(("a number", "JSON")) for problem in _flag_values.check(one))
+
+
+def advised(problem: Any) -> set[str]:
+    """The flags that a problem tells to use."""
+    return set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", problem.remedy.replace("gb10_server_args", "")))
+
+
+@pytest.mark.parametrize("release", flag_lists.RELEASES)
+def test_every_flag_that_is_advised_is_one_of_the_image(release: str) -> None:
+    """All that any engine has, had, or calls otherwise, and slips of the pen."""
+    names = Parser(flag_lists.flags(release), _engines.get(release.split("-")[0])).names
+    tables = [engine.CONCEPTS.values() for engine in _engines.ENGINES.values()]
+    given = {flag for table in tables for flag, _note in table if flag}
+    for engine in _engines.ENGINES.values():
+        given |= {*engine.CHANGED, *engine.OWNED}
+    slips = {f"{flag}s" for table in tables for flag, _note in table if flag}
+    given |= slips
+    seen = 0
+    for name in sorted(given):
+        for problem in check(release, name).problems:
+            assert advised(problem) - {name} <= set(names), (name, str(problem))
+            seen += bool(advised(problem) - {name})
+    assert seen > 30
+
+
+@pytest.mark.parametrize("release", flag_lists.RELEASES)
+def test_what_a_flag_is_for_is_a_flag_of_a_release_that_is_known(release: str) -> None:
+    name = release.split("-")[0]
+    known = {
+        flag
+        for other in flag_lists.RELEASES
+        if other.startswith(f"{name}-")
+        for flag in Parser(flag_lists.flags(other), _engines.get(name)).names
+    }
+    assert {flag for flag, _note in _engines.get(name).CONCEPTS.values() if flag} <= known
+    assert {flag for flag in _engines.get(name).OWNED if flag.startswith("--")} <= known
+
+
+@pytest.mark.parametrize(
+    ("release", "version", "flag", "words"),
+    [
+        (OLD_SGLANG, "0.5.9", "--elastic-ep-rejoin", "it came later, and went with 0.5.21 to 0.5.23. "),
+        (OLD_VLLM, "0.20.2", "--enable-bf16x3-router-gemm", "it came later, and went with 0.29 or 0.30. "),
+        (SGLANG, "0.5.20", "--stream-output", "Next step: use --incremental-streaming-output."),
+        (SGLANG, None, "--stream-output", "Next step: use --incremental-streaming-output."),
+        (VLLM, "0.32.0+cpu", "--task", "it went with 0.13 or 0.14."),
+    ],
+)
+def test_a_flag_that_the_release_is_too_old_for(release: str, version: str | None, flag: str, words: str) -> None:
+    found = flag_lists.found(release)
+    gone = [entry for entry in found["flags"] if entry["name"] != flag]
+    (problem,) = _flags.check([flag], {**found, "version": version, "flags": gone}).problems
+    assert words in str(problem)
+
+
+def test_a_successor_that_has_gone_is_not_advised() -> None:
+    found = flag_lists.found(SGLANG)
+    left = [flag for flag in found["flags"] if flag["name"] != "--incremental-streaming-output"]
+    (problem,) = _flags.check(["--stream-output"], {**found, "flags": left}).problems
+    assert "take it out; nothing stands for it." in str(problem)

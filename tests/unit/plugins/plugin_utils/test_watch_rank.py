@@ -184,6 +184,25 @@ def test_a_slow_load_is_none(tmp_path: Path) -> None:
     assert one["ready"] and two["ready"] and min(at) > 1700
 
 
+def test_one_bar_may_stand_for_both_ranks(tmp_path: Path) -> None:
+    """Rank 1 says nothing for 40 minutes while rank 0 counts shards, then both get on."""
+    loads = [next(at for at, (_s, text) in enumerate(log) if "Starting to load model" in text) for log in GOOD]
+    bar = "(Worker pid=3) Loading safetensors checkpoint shards: {:3}% Completed | {}/24 [00:10<00:10, 9.3s/it]"
+    shards = [(100.0 + 100 * number, bar.format(4 * number, number)) for number in range(24)]
+    late = [[(at + 2400, text) for at, text in log[load + 1 :]] for log, load in zip(GOOD, loads, strict=True)]
+    nodes = [
+        Node([*GOOD[0][: loads[0] + 1], *shards, *late[0]]),
+        Node([*GOOD[1][: loads[1] + 1], *late[1]]),
+    ]
+    outcomes, _at, _told = watch(tmp_path, nodes)
+    assert outcomes[0]["ready"] and outcomes[1]["ready"]
+    # The same silence of both is none.
+    stuck, at, _told = watch(
+        tmp_path / "b", [Node(node.log[:-1]) for node in (Node(GOOD[0][: loads[0] + 1]), nodes[1])]
+    )
+    assert max(at) < 2000 and any(outcome.get("failed") for outcome in stuck)
+
+
 def test_a_rank_that_only_follows_may_be_silent(tmp_path: Path) -> None:
     """A headless rank says nothing once it is loaded, while rank 0 takes its time."""
     steps = [(100.0 + 300 * part, f"Capturing graphs: {part}/5") for part in range(6)]

@@ -2,6 +2,8 @@
 # Copyright (c) 2026 gb10.serving contributors
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ from ansible_collections.gb10.serving.plugins.module_utils._engine_log import re
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import PHASES, TABLES, Progress
 from ansible_collections.gb10.serving.plugins.plugin_utils import _watch_stall
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_stall import ALLOWANCES, ENDS, Clock
+
+TESTS = Path(__file__).resolve().parents[3]
 
 
 def seen(phase: str, meaning: str = "", percent: int | None = None) -> Progress:
@@ -72,6 +76,20 @@ def test_wrong_allowances(factor: float, changes: dict[str, Any], words: str) ->
         _watch_stall.allowances(factor, changes)
 
 
+def test_no_good_start_is_silent_for_long() -> None:
+    """Not even for half of what is allowed, in any log that is known, and all that can take long is among them."""
+    spec = importlib.util.spec_from_file_location("log_gaps", TESTS / "bench" / "log_gaps.py")
+    assert spec is not None and spec.loader is not None
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    logs = TESTS / "unit" / "fixtures" / "engine_logs"
+    found = bench.gaps([*logs.glob("good-*.txt"), logs / "loading-half-way.txt"])
+    assert set(found) == set(ALLOWANCES)
+    assert found["weights"]["seconds"] >= 300 and found["starting"]["seconds"] >= 10
+    for doing, entry in found.items():
+        assert entry["seconds"] < entry["allowed"] / 2, (doing, entry)
+
+
 WAIT = "INFO 11-30 10:00:{:02d} No available shared memory broadcast block found in 60 seconds"
 
 
@@ -95,6 +113,21 @@ def test_progress(second: float, place: Progress, lines: list[str], waits: bool,
     before = [WAIT.format(1), "GET /health 503 from 10.0.0.1:51000", "Capturing: 45%|####  | 9/20 [00:10<00:30]"]
     assert clock.look(1000, seen("weights"), before, False) == 0
     assert clock.look(1000 + second, place, lines, waits) == quiet
+
+
+@pytest.mark.parametrize(
+    ("what", "other", "since"),
+    [
+        ("weights", {"place": _watch_stall.place("weights"), "since": 3}, 3),
+        ("graphs", {"place": _watch_stall.place("graphs"), "since": 900}, 900),
+        # One that is ahead is no proof that this one gets on, and ranks that look for each other wait together.
+        ("weights", {"place": _watch_stall.place("graphs"), "since": 3}, 0),
+        ("rendezvous", {"place": _watch_stall.place("rendezvous"), "since": 3}, 0),
+    ],
+)
+def test_ranks_that_do_the_same_get_on_together(what: str, other: dict[str, float], since: float) -> None:
+    assert _watch_stall.side_by_side(what, [other]) == since
+    assert _watch_stall.side_by_side(what, []) == 0
 
 
 def test_a_line_is_new_again_in_the_next_step() -> None:

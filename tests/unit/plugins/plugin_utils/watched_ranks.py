@@ -18,6 +18,7 @@ from ansible_collections.gb10.serving.plugins.plugin_utils import _watch, _watch
 from ansible_collections.gb10.serving.plugins.plugin_utils._engines import vllm
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_board import Board
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_rank import Limits, Means, Watch
+from ansible_collections.gb10.serving.plugins.plugin_utils._watch_sockets import Network
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "engine_logs"
 EPOCH = 1_700_000_000
@@ -91,6 +92,8 @@ class Node:
     exit_code: int = 0
     oom: bool = False
     sockets: str = ""
+    #: What ``ip`` says of its addresses and routes.
+    places: str = ""
     #: From then on the node does not answer.
     lost: float | None = None
     asked: list[str] = field(default_factory=list)
@@ -100,7 +103,7 @@ class Node:
         if self.lost is not None and now >= self.lost:
             raise ConnectionError("no route")
         if "dmesg" in command:
-            return f"1.0\n{EPOCH}\n{_watch.SEPARATOR}\n{self.sockets}"
+            return f"1.0\n{EPOCH}\n{_watch.SEPARATOR}\n{self.sockets}{_watch.SEPARATOR}\n{self.places}"
         ended = self.end is not None and now >= self.end
         state = {"Running": not ended, "ExitCode": self.exit_code, "OOMKilled": self.oom and ended, "Error": ""}
         state |= {"StartedAt": stamp(0), "FinishedAt": stamp(self.end or 0)}
@@ -122,6 +125,7 @@ def watch(
     engine: ModuleType = vllm,
     factor: float = 1.0,
     timeout: float = 3600,
+    net: Network | None = None,
 ) -> tuple[list[Any], list[float], list[str]]:
     """Watch all ranks to the end: their outcomes, when each was there, and the lines that were shown meanwhile."""
     world = World()
@@ -138,7 +142,7 @@ def watch(
         def work() -> Any:
             rank = {"host": name, "rank": number, "container_name": f"c{number}"}
             means = Means(ask, lambda: world.now, lambda seconds: world.sleep(name, seconds), told.append)
-            one = Watch(rank, engine, limits, means, Board(base, number))
+            one = Watch(rank, engine, limits, means, Board(base, number), net)
             try:
                 return one.until_end()
             except ConnectionError:
