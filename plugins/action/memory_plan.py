@@ -59,6 +59,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
             "vision_sharded": {"type": "bool", "default": True},
             "block_size": {"type": "int"},
             "load_format": {"type": "str", "default": "auto"},
+            "workspace_factor": {"type": "int"},
             "pools": {"type": "dict", "default": {}},
         },
     },

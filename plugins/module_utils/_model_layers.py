@@ -32,6 +32,7 @@ from ansible_collections.gb10.serving.plugins.module_utils._model_layer_parts im
 MOST_LAYERS = 1024
 _LETTERS = {"M": "mamba2", "*": "full", "E": "none", "-": "none"}
 _ALWAYS_SLIDING = {"mistral", "mixtral", "phi3", "starcoder2"}  # one window for every layer, where one is given
+DSPARK_STAGES = 3  # vLLM: getattr(config, "n_mtp_layers", None) or 3
 _DRAFTS_UNSAID = {"qwen3_next", "qwen4_exp", "qwen4_exp_text"}  # vLLM: getattr(config, ..., 1)
 # What the loader of this family takes for keys that its config.json leaves out.
 _GLM5_NEXT: dict[str, Any] = {
@@ -177,10 +178,17 @@ def usual_drafts(text: dict[str, Any]) -> int:
     return int(str(text.get("model_type")) in _DRAFTS_UNSAID)
 
 
+def has_dspark(text: dict[str, Any]) -> bool:
+    """Whether what the file calls prediction layers is a DSpark drafter, however many it says there are."""
+    return text.get("model_type") == "deepseek_v4" and bool(text.get("dspark_target_layer_ids"))
+
+
 def drafting_layers(text: dict[str, Any]) -> int:
     """Layers of the multi-token prediction that an engine creates from this file."""
     problems: list[str] = []
     read, usual = Layers(text, 1, problems).read, usual_drafts(text)
+    if has_dspark(text):
+        return read.get("n_mtp_layers", default=DSPARK_STAGES, least=0) or DSPARK_STAGES
     count = read.get("mtp_num_hidden_layers", "num_nextn_predict_layers", default=usual, least=0) or 0
     if not count:
         count = min(1, read.get("num_mtp_modules", default=0, least=0) or 0)

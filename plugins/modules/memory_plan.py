@@ -118,6 +118,7 @@ options:
         description: Loader of the weights. Some stage shards in pinned memory and keep it, V(fastsafetensors) for one.
         type: str
         default: auto
+      workspace_factor: {description: vLLM's C(sparse_mla_prefill_workspace_factor)., type: int}
       separate_drafter: {description: Whether drafts come from another model or from none., type: bool, default: false}
       drafting_args: {description: The server's arguments that speak of drafts., type: list, elements: str, default: []}
       pools: {description: How SGLang is told to divide its pool., type: dict, default: {}}

@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import SHARE_STEPS, Fit
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import GIB, MIB, Engine, Model, Term, Wishes
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import Node
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_workspaces import NAME as INDEXER_WORKSPACE
 
 
 def utilisation(found: Fit) -> float:
@@ -65,7 +66,8 @@ def ranks(found: Fit) -> list[dict[str, Any]]:
     for rank, node in enumerate(found.nodes):
         cache = _cache_terms(found, node)
         free = node.available - node.reserve - found.weights_bytes - found.overhead_bytes - found.pool
-        rest = found.overhead_bytes - overhead.get("activation", 0) - overhead.get("graphs", 0)
+        activation = overhead.get("activation", 0) + overhead.get(INDEXER_WORKSPACE, 0)
+        rest = found.overhead_bytes - activation - overhead.get("graphs", 0)
         result.append(
             {
                 "host": node.host,
@@ -75,7 +77,7 @@ def ranks(found: Fit) -> list[dict[str, Any]]:
                 "weights_bytes": found.weights_bytes,
                 "state_bytes": cache[1].bytes,
                 "kv_bytes": cache[0].bytes,
-                "activation_bytes": overhead.get("activation", 0),
+                "activation_bytes": activation,
                 "graphs_bytes": overhead.get("graphs", 0),
                 "non_torch_bytes": rest,
                 "reserve_bytes": node.reserve,

@@ -15,7 +15,6 @@ from ansible_collections.gb10.serving.plugins.plugin_utils._memory_by_hand impor
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_case import Case, Change
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import (
     EXPERT_PARALLEL,
-    TOKEN_STEP,
     Fit,
     Shape,
     engine_problems,
@@ -26,6 +25,13 @@ from ansible_collections.gb10.serving.plugins.plugin_utils._memory_larger import
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import Engine, Model, Wishes
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import Node
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_verdict import RANK, judge
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_workspaces import (
+    FACTOR_KEY,
+    FACTOR_SINCE,
+    LEAST_FACTOR,
+    workspace_factor,
+)
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_workspaces import NAME as INDEXER_WORKSPACE
 
 FEWEST_TOKENS, FEWEST_SEQS = 2048, 16
 UNEVEN = 0.1  # of the ratio of states to cells
@@ -85,6 +91,16 @@ def server_settings(case: Case) -> Iterator[tuple[str, Wishes, dict[str, Any], S
             {"gb10_plan_kv_cache_dtype": "fp8"},
             None,
         )
+    reserved = any(term.name == INDEXER_WORKSPACE for term in case.now.overhead)
+    factor = workspace_factor(w, case.now.context)
+    if reserved and case.engine.since(*FACTOR_SINCE) and factor > LEAST_FACTOR:
+        flag = f"--attention-config.{FACTOR_KEY}"
+        yield (
+            f"Set {flag}={LEAST_FACTOR} in gb10_server_args: long prefills are gathered in more parts.",
+            replace(w, workspace_factor=LEAST_FACTOR),
+            _argument(add=f"{flag}={LEAST_FACTOR}", remove=flag if w.workspace_factor else ""),
+            None,
+        )
     if w.load_format in ("fastsafetensors", "instanttensor"):
         yield (
             (
@@ -136,17 +152,17 @@ def server_settings(case: Case) -> Iterator[tuple[str, Wishes, dict[str, Any], S
 
 def _context(case: Case) -> Iterator[Change]:
     now = case.now
-    pool = now.pool if now.pin is not None else max(0, now.budget)
     for spare in (now.margin, 0):
-        length = now.layout.longest(max(0, pool - spare), now.context, TOKEN_STEP)
+        length = now.longest(now.room - spare, now.context)
         if not 0 < length < now.context:
             continue
-        shorter = replace(now, context=length)
+        shorter = now.at(length)
         verdict = judge(shorter)[0]
         if RANK[verdict] < RANK[case.verdict]:
             words = "the longest that fits as things are" if not spare else "the longest that fits with room to spare"
             text = f"Set the context length to {length} (gb10_plan_context_length): {words}."
-            yield Change(text, now.needed - shorter.needed, verdict, {"gb10_plan_context_length": length})
+            effect = now.needed + now.overhead_bytes - shorter.needed - shorter.overhead_bytes
+            yield Change(text, effect, verdict, {"gb10_plan_context_length": length})
 
 
 def _said(sets: dict[str, Any]) -> str:
@@ -180,8 +196,7 @@ def _together(case: Case, singles: list[tuple[str, Wishes, dict[str, Any], Shape
             return
     if words:
         found = case.attempt(wishes)
-        pool = max(0, found.budget if found.mode == "plan" and found.pin is None else found.pool)
-        length = found.layout.longest(pool, case.now.context, TOKEN_STEP)
+        length = found.longest(found.room, case.now.context)
         if length:
             shorter = case.attempt(wishes, length, shape)
             if RANK[judge(shorter)[0]] < RANK[case.verdict]:

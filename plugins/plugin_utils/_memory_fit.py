@@ -31,6 +31,7 @@ from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import 
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_nodes import Node
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_overhead import load_peak, overhead_terms
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_weights import tp_problems, weight_terms
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_workspaces import BEYOND, indexer_workspace
 
 NOISE = 3 * GIB  # identical starts on unified memory differ by up to this much
 STEP = 256 * MIB
@@ -100,6 +101,7 @@ class Fit:
     layout: Layout
     wishes: Wishes
     engine: Engine
+    model: Model
     picked: bool = False  # the bytes of the cache were fixed by the plan: nobody asked for them
 
     @property
@@ -179,6 +181,35 @@ class Fit:
         rounded = most // STEP * STEP
         return rounded if self.mode == "plan" and rounded >= self.needed else most
 
+    @property
+    def room(self) -> int:
+        """What requests may take; negative where not even the rest fits."""
+        if self.pin is not None:
+            return self.pool
+        return self.budget if self.mode == "plan" or self.engine.name == "sglang" else self.budget // MIB * MIB
+
+    def at(self, context: int) -> Fit:
+        """The same start with another context: what is reserved by its length changes with it."""
+        terms = overhead_terms(self.model, self.tp, self.wishes, self.engine, self.shape.pp, context)
+        return replace(self, context=context, overhead=tuple(terms))
+
+    def longest(self, room: int, most: int) -> int:
+        """The longest context up to most of which one request fits into the room that is left at the present one."""
+
+        def reserved(context: int) -> int:
+            term = None if self.pin is not None or self.wishes.overhead_bytes is not None else self._reserved(context)
+            return term.bytes if term else 0
+
+        now = reserved(self.context)
+        for least, limit in ((BEYOND, most), (0, min(most, BEYOND))):  # beyond, the engine reserves less
+            found = self.layout.longest(room, limit, TOKEN_STEP, lambda length: reserved(length) - now, least)
+            if found:
+                return found
+        return 0
+
+    def _reserved(self, context: int) -> Term | None:
+        return indexer_workspace(self.model, self.wishes, self.engine, context)
+
     def _of_a_share(self) -> int:
         """SGLang is given a share in steps, and makes its cache of that."""
         free = min(node.available for node in self.nodes)
@@ -233,8 +264,9 @@ def fit(model: Model, nodes: tuple[Node, ...], wishes: Wishes, engine: Engine, s
         context,
         nodes[: shape.ranks],
         weights,
-        tuple(overhead_terms(model, shape.tp, wishes, engine, shape.pp)),
+        tuple(overhead_terms(model, shape.tp, wishes, engine, shape.pp, context)),
         layout(model, shape.tp, wishes, engine),
         wishes,
         engine,
+        model,
     )

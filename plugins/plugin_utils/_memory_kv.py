@@ -123,16 +123,18 @@ class Layout:
         states = sum(g.blocks_of(length, self.in_flight_tokens) for g in self.members if g.name == "linear")
         return pool * states // self.blocks_per_request(length)
 
-    def longest(self, pool: int, limit: int, step: int = 1024) -> int:
-        """The longest context, a multiple of step, of which one request fits; 0 if none does."""
-        low, high = 0, limit // step
+    def longest(
+        self, pool: int, limit: int, step: int = 1024, beside: Callable[[int], int] = lambda _length: 0, least: int = 0
+    ) -> int:
+        """The longest context, a multiple of step above least, of which one request fits with what grows beside it."""
+        low, high = least // step, limit // step
         while low < high:
             middle = (low + high + 1) // 2
-            if self.needed(middle * step) <= pool:
+            if self.needed(middle * step) + beside(middle * step) <= pool:
                 low = middle
             else:
                 high = middle - 1
-        return low * step
+        return low * step if low > least // step else 0
 
 
 def in_flight_tokens(wishes: Wishes, engine: Engine, pipeline: int) -> int:

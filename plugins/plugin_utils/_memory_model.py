@@ -154,6 +154,7 @@ class Wishes:
     vision_sharded: bool = True  # as the engine does by default: --mm-encoder-tp-mode weights
     block_size: int | None = None
     load_format: str = "auto"
+    workspace_factor: int | None = None  # attention_config.sparse_mla_prefill_workspace_factor
     pools: dict[str, Any] = field(
         default_factory=dict
     )  # how SGLang is told to divide its pool: _memory_kv_sglang.POOLS

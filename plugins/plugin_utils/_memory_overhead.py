@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_model import GIB, Engine, Model, Term, Wishes
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_workspaces import indexer_workspace
 
 SAMPLER_BYTES = 15.4  # per sequence and vocabulary entry, on every rank
 SPECULATIVE_SAMPLER = 1.5  # the rejection sampler works on twice the rows, in fewer copies
@@ -123,7 +124,9 @@ def absorbed_bytes(model: Model, tp: int) -> int:
     return 2 * heads * (nope + value) * rank * int(model.config.get("num_hidden_layers") or 0)
 
 
-def overhead_terms(model: Model, tp: int, wishes: Wishes, engine: Engine | None = None, pp: int = 1) -> list[Term]:
+def overhead_terms(
+    model: Model, tp: int, wishes: Wishes, engine: Engine | None = None, pp: int = 1, context: int | None = None
+) -> list[Term]:
     """All that a rank takes beside weights and cache, one term for each cause."""
     engine = engine or Engine()
     if wishes.overhead_bytes is not None:
@@ -137,6 +140,9 @@ def overhead_terms(model: Model, tp: int, wishes: Wishes, engine: Engine | None 
         _prior("non_torch", network, f"NCCL and driver at tensor parallel {tp}", NETWORK_SOURCES[limit]),
         _prior("fixed", rest, "buffers and workspaces", where.replace("measured on", "what remains in logs of")),
     ]
+    reserved = indexer_workspace(model, wishes, engine, context)
+    if reserved:
+        terms.append(reserved)
     if model.config.get("vision") and not wishes.language_model_only:
         terms.append(_prior("vision_profile", VISION_GIB, "the largest image is encoded once at the start", MEASURED))
     if wishes.speculative_tokens:

@@ -13,7 +13,6 @@ from typing import Any
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import (
     EXPERT_PARALLEL,
     PIPELINES,
-    TOKEN_STEP,
     Fit,
     Shape,
     engine_problems,
@@ -74,16 +73,15 @@ def _picked_context(
     whole = fit(model, nodes, wishes, engine, shape, most)
     if judge(whole)[0] == "fits":
         return whole
-    pool = whole.pool if whole.pin is not None or whole.mode != "plan" else max(0, whole.budget)
-    sure = whole.layout.longest(max(0, pool - (whole.margin if whole.pin is None else 0)), most, TOKEN_STEP)
-    tight = whole.layout.longest(pool, most, TOKEN_STEP)
+    sure = whole.longest(whole.room - (whole.margin if whole.pin is None else 0), most)
+    tight = whole.longest(whole.room, most)
     for length in (sure if sure >= LEAST_CONTEXT else 0, tight):
         if 0 < length < most:
-            shorter = replace(whole, context=length)
+            shorter = whole.at(length)
             if RANK[judge(shorter)[0]] < RANK[judge(whole)[0]]:
                 return shorter
-    if judge(whole)[0] == "refused" and pool == 0:  # the prior may be better than assumed
-        least = replace(whole, context=min(most, LEAST_CONTEXT))
+    if judge(whole)[0] == "refused" and whole.room <= 0:  # the prior may be better than assumed
+        least = whole.at(min(most, LEAST_CONTEXT))
         if judge(least)[0] != "refused":
             return least
     return whole

@@ -9,7 +9,6 @@ from __future__ import annotations
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_fit import (
     EXTREME,
     FLOOR,
-    TOKEN_STEP,
     UNSURE,
     Fit,
     gib,
@@ -74,7 +73,7 @@ def _cache(found: Fit) -> tuple[str, list[str]]:
             if found.pin is not None
             else f"{gib(found.budget)} are left: {have} come first"
         )
-        longest = found.layout.longest(found.pool, found.context, TOKEN_STEP)
+        longest = found.longest(found.room, found.context)
         why.append(
             f"One request of {found.context} tokens needs {gib(found.needed)} of KV cache on each rank, {left}. "
             f"The longest context that fits is {longest}."
@@ -177,7 +176,7 @@ def _too_long(found: Fit) -> list[str]:
     """At the best the weights do fit: it is the context that does not."""
     taken = found.weights_bytes + found.overhead_bytes
     most = min(node.high for node in found.nodes) - EXTREME - taken
-    longest = found.layout.longest(most, found.context, TOKEN_STEP) if most > 0 else 0
+    longest = found.longest(most, found.context) if most > 0 else 0
     if found.pin is not None or found.budget > 0 or not longest or most >= found.needed or not _may_be_more(found):
         return []
     return [

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Sequence
@@ -14,6 +15,11 @@ from typing import Any
 from ansible_collections.gb10.serving.plugins.plugin_utils import _flags
 from ansible_collections.gb10.serving.plugins.plugin_utils._engines import ENGINES
 from ansible_collections.gb10.serving.plugins.plugin_utils._memory_kv_sglang import STRATEGIES
+from ansible_collections.gb10.serving.plugins.plugin_utils._memory_workspaces import (
+    FACTOR_KEY,
+    LEAST_FACTOR,
+    MOST_FACTOR,
+)
 from ansible_collections.gb10.serving.plugins.plugin_utils._plan_switches import foreign, switched
 from ansible_collections.gb10.serving.plugins.plugin_utils._problems import Problem
 
@@ -133,6 +139,20 @@ def _pools(args: list[str]) -> tuple[dict[str, Any], list[Problem]]:
     return {key: value for key, value in result.items() if value is not None}, problems
 
 
+def _workspace_factor(args: list[str]) -> tuple[int | None, list[Problem]]:
+    """Of the buffer that an indexer of sparse attention gathers keys in."""
+    said = _given(args, f"--attention-config.{FACTOR_KEY.replace('_', '-')}", f"-ac.{FACTOR_KEY.replace('_', '-')}")
+    if said is None and (config := _given(args, "--attention-config", "-ac")):
+        with contextlib.suppress(ValueError, RecursionError):
+            found = json.loads(config[1] or "")
+            if isinstance(found, dict) and found.get(FACTOR_KEY) is not None:
+                said = (f"{FACTOR_KEY} in {config[0]}", found[FACTOR_KEY])
+    if said is None:
+        return None, []
+    factor = _whole(said[1], LEAST_FACTOR, MOST_FACTOR)
+    return factor, [] if factor else [_wrong(*said, f"a whole number from {LEAST_FACTOR} to {MOST_FACTOR}")]
+
+
 def _drafts(args: list[str]) -> tuple[int | None, list[Problem]]:
     """Draft tokens of speculative decoding, however they are said."""
     said = _given(args, "--speculative-config.num-speculative-tokens", "--speculative-num-steps")
@@ -201,6 +221,9 @@ def from_args(args: list[str], engine: str = "vllm") -> tuple[dict[str, Any], li
                 "add it, or set gb10_plan_speculative_tokens instead.",
             )
         )
+    if engine == "vllm":
+        factor, more = _workspace_factor(args)
+        result, wrong = {**result, **({"workspace_factor": factor} if factor else {})}, [*wrong, *more]
     if engine == "sglang":
         pools, more = _pools(args)
         result, wrong = {**result, **({"pools": pools} if pools else {})}, [*wrong, *more]

@@ -11,8 +11,10 @@ from typing import Any
 
 from ansible_collections.gb10.serving.plugins.module_utils._inventory._read import layers, tied, whole
 from ansible_collections.gb10.serving.plugins.module_utils._inventory._types import Family, Tensor, linear
+from ansible_collections.gb10.serving.plugins.module_utils._model_layers import drafting_layers, has_dspark
 
 INDEXED = 4  # the compression ratio at which attention also chooses its tokens
+MOST_STAGES = 64
 RATIOS = (0, 1, INDEXED, 128)
 
 
@@ -22,7 +24,7 @@ def _ratios(text: dict[str, Any]) -> list[int]:
     ratios = text.get("compress_ratios")
     if ratios is None:
         raise KeyError("compress_ratios")
-    drafts = layers(text, "num_nextn_predict_layers", default=0)
+    drafts = drafting_layers(text)
     if not isinstance(ratios, list) or not count <= len(ratios) <= count + drafts:
         seen = f"{len(ratios)} numbers" if isinstance(ratios, list) else f"{ratios!r:.60}"
         raise ValueError(f"compress_ratios is {seen}, expected one number for each of {count} layers")
@@ -97,6 +99,25 @@ def _streams_joined(text: dict[str, Any], prefix: str) -> Iterator[Tensor]:
     yield Tensor(f"{prefix}norm", (hidden,))
 
 
+def _dspark(text: dict[str, Any], stages: int) -> Iterator[Tensor]:
+    """A drafter in the place of the prediction layers, which reads the outputs of a few layers."""
+    hidden, vocab = whole(text, "hidden_size"), whole(text, "vocab_size")
+    read, rank = text["dspark_target_layer_ids"], whole(text, "dspark_markov_rank", most=1 << 20)
+    if not isinstance(read, list) or stages > MOST_STAGES:
+        raise ValueError(
+            f"dspark_target_layer_ids is {read!r:.60} and n_mtp_layers {stages}, expected a list and a few"
+        )
+    yield linear("mtp.0.main_proj", hidden, hidden * len(read))
+    yield Tensor("mtp.0.main_norm", (hidden,))
+    for number in range(stages):
+        yield from _layer(text, f"mtp.{number}", 0, hashed=False)
+    last = f"mtp.{stages - 1}"
+    yield from _streams_joined(text, f"{last}.")
+    yield Tensor(f"{last}.markov_head.markov_w1", (vocab, rank))
+    yield Tensor(f"{last}.markov_head.markov_w2", (vocab, rank))
+    yield Tensor(f"{last}.confidence_head.proj", (1, hidden + rank))
+
+
 def deepseek_v4(text: dict[str, Any], config: dict[str, Any]) -> Iterator[Tensor]:
     hidden, vocab = whole(text, "hidden_size"), whole(text, "vocab_size")
     if whole(text, "vision_n_layers", default=0, least=0):
@@ -108,6 +129,9 @@ def deepseek_v4(text: dict[str, Any], config: dict[str, Any]) -> Iterator[Tensor
     yield from _streams_joined(text, "")
     if not tied(text, config):
         yield linear("head", vocab, hidden)
+    if has_dspark(text):
+        yield from _dspark(text, drafting_layers(text))
+        return
     for number in range(layers(text, "num_nextn_predict_layers", default=0)):
         module = f"mtp.{number}"
         for name in ("e_proj", "h_proj"):

@@ -226,3 +226,14 @@ def test_experts_are_one_tensor_with_a_count() -> None:
     experts = [t for t in tensors(MODELS["deepseek-v3"]) if ".experts." in t.module]
     assert {(t.count, t.linear) for t in experts} == {(256, True)}
     assert len(experts) == 3 * (61 - 3 + 1)
+
+
+def test_a_dspark_drafter_has_the_tensors_of_its_checkpoint() -> None:
+    """As the index of V4-Flash-0731 counts them, a quantised layer's scales included."""
+    config = {**MODELS["deepseek-v4-flash"], "dspark_target_layer_ids": [40, 41, 42], "dspark_markov_rank": 256}
+    counts: dict[str, int] = {}
+    for tensor in tensors(config):
+        if tensor.module.startswith("mtp."):
+            stage = tensor.module[: len("mtp.0")]
+            counts[stage] = counts.get(stage, 0) + tensor.count * (2 if tensor.linear else 1)
+    assert counts == {"mtp.0": 1568, "mtp.1": 1565, "mtp.2": 1572}

@@ -62,6 +62,8 @@ from ansible_collections.gb10.serving.tests.unit.plugins.module_utils.inventory_
         ("nemotron-super", {"moe_latent_size": 0}, "moe_latent_size is 0"),
         ("deepseek-v4-flash", {"compress_ratios": [4] * 42}, "compress_ratios is 42 numbers"),
         ("deepseek-v4-flash", {"compress_ratios": [5] * 43}, "compress_ratios has 5, known are 0, 1, 4, 128"),
+        ("deepseek-v4-flash", {"dspark_target_layer_ids": [40]}, "it has no dspark_markov_rank"),
+        ("deepseek-v4-flash", {"dspark_target_layer_ids": 7, "dspark_markov_rank": 256}, "layer_ids is 7"),
         ("deepseek-v4-flash", {"vision_n_layers": 2}, "vision_n_layers is 2"),
         ("qwen3.8-flash", {"ple_layer_ids": [0]}, "ple_layer_ids is [0], expected numbers of layers from 1 to 48"),
         ("qwen3.8-flash", {"ple_embed_dim": 2561}, "ple_embed_dim is 2561, expected a multiple of the 16"),

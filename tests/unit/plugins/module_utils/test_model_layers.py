@@ -148,6 +148,16 @@ def test_compressed_attention_layer_by_layer() -> None:
     assert at(groups, "compressor") == [1, 1, 2, 3, 3]
 
 
+def test_a_dspark_drafter_keeps_windows_alone() -> None:
+    """Three stages, whatever the file says of prediction layers and however far its ratios go."""
+    text = {**PLAIN, "model_type": "deepseek_v4", "sliding_window": 128, "num_nextn_predict_layers": 1,
+            "dspark_target_layer_ids": [1, 2, 3]}  # fmt: skip
+    for drafts in ([], [0], [0, 0, 0]):
+        groups = found({**text, "compress_ratios": [0, 4, 128, 4, *drafts]})
+        assert at(groups, "window_mla", "mtp") == [4, 5, 6]
+        assert {group["kind"] for group in groups if group["of"] == "mtp"} == {"window_mla"}
+
+
 @pytest.mark.parametrize(
     ("text", "count"),
     [
@@ -156,6 +166,9 @@ def test_compressed_attention_layer_by_layer() -> None:
         ({"mtp_num_hidden_layers": 1}, 1),
         ({"num_mtp_modules": 3}, 1),
         ({"num_nextn_predict_layers": 3, "model_type": "mimo_v2_flash"}, 1),
+        ({"num_nextn_predict_layers": 1, "model_type": "deepseek_v4"}, 1),
+        ({"num_nextn_predict_layers": 1, "model_type": "deepseek_v4", "dspark_target_layer_ids": [1, 2]}, 3),
+        ({"n_mtp_layers": 2, "model_type": "deepseek_v4", "dspark_target_layer_ids": [1, 2]}, 2),
     ],
 )
 def test_how_many_layers_draft(text: dict[str, Any], count: int) -> None:

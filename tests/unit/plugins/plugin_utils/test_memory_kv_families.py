@@ -75,6 +75,7 @@ def _with(name: str, **changes: Any) -> dict[str, Any]:
 GIB = 1024**3
 V4_ROWS = {"max_num_batched_tokens": 4096, "speculative_tokens": 1}
 DRAFT = {"kind": "full", "kv_heads": 4, "head_dim": 128, "value_head_dim": 128, "of": "draft", "layers": 8}
+DSPARK = {"num_nextn_predict_layers": 1, "dspark_target_layer_ids": [40, 41, 42]}
 # model, tp, engine version, wishes, context, GiB in the log, tokens in the log
 LOGS = [
     ("gemma-4-26b-a4b-nvfp4", 1, "0.20.0", {"max_num_batched_tokens": 4096}, 8192, 40.61, 177440),
@@ -86,6 +87,17 @@ LOGS = [
     ("deepseek-v4-flash", 2, "0.26.0", V4_ROWS, 912128, 7236 * 1039680 / GIB, 1009661),
     ("glm-5.2", 4, "0.30", {"speculative_tokens": 1}, 32768, 1.81e9 / GIB, 516 * 64),
 ]
+
+
+def test_a_dspark_drafter_is_three_layers_of_the_windowed_groups() -> None:
+    """Two nodes' log of 0.25.1: 1,306,505 tokens are 6975 blocks, 5598 for a request of 1 Mi."""
+    wishes = Wishes(max_num_batched_tokens=4096, speculative_tokens=5)
+    engine = Engine.of({"name": "vllm", "version": "0.25.1"})
+    found = made({**config("deepseek-v4-flash"), **DSPARK}, 2, wishes, engine)
+    assert (found.bytes_per_block, found.blocks_per_request(1 << 20)) == (1_077_120, 5598)
+    assert found.capacity(6975 * 1_077_120, 1 << 20)[0] == 1_306_505
+    without = made({**config("deepseek-v4-flash"), **DSPARK}, 2, Wishes(max_num_batched_tokens=4096), engine)
+    assert without.bytes_per_block < found.bytes_per_block
 
 
 @pytest.mark.parametrize(("name", "tp", "version", "wishes", "length", "gib", "tokens"), LOGS)
