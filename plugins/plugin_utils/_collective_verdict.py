@@ -39,7 +39,7 @@ def judge(spec: Mapping[str, Any], found: Results, timeout: int) -> dict[str, An
 
     Returns:
         ``ok``, ``skipped``, ``transport``, ``backend``, ``bandwidth_gbps``, ``seconds``, ``missing_ranks``, ``cause``,
-        ``confidence``, ``first`` (host and rank that matter, or None), ``summary`` (one line), ``evidence``,
+        ``remedy``, ``first`` (host and rank that matter, or None), ``summary`` (one line), ``evidence``,
         ``warnings``, and ``problem`` (for the message of a failure) or None.
     """
     hosts = {int(entry["rank"]): str(entry["host"]) for entry in spec["ranks"]}
@@ -55,6 +55,7 @@ def judge(spec: Mapping[str, Any], found: Results, timeout: int) -> dict[str, An
         "seconds": max((result["seconds"] for result in results.values()), default=None),
         "missing_ranks": sorted({rank for result in results.values() for rank in result["missing_ranks"]}),
         "cause": None,
+        "remedy": None,
         "first": None,
         "evidence": [],
         "warnings": [
@@ -80,6 +81,7 @@ def judge(spec: Mapping[str, Any], found: Results, timeout: int) -> dict[str, An
     return {
         **answer,
         "cause": result["cause"],
+        "remedy": problem.remedy,
         "first": {"host": where, "rank": rank},
         "evidence": result["evidence"],
         "summary": seen,
