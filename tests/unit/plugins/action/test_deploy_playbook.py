@@ -130,6 +130,11 @@ def test_copies_are_closed_on_every_host(tmp_path: Path) -> None:
     assert on_all("gb10_image.close") | on_all("gb10_model.close") | on_all("gb10_server.unlock") <= seen
 
 
+def test_a_copy_that_cannot_be_closed_does_not_keep_the_other_open(tmp_path: Path) -> None:
+    seen = deploy(tmp_path, "gb10_image.close", "b", [])
+    assert on_all("gb10_model.close") | on_all("gb10_server.unlock") <= seen
+
+
 @pytest.mark.parametrize("where", ["gb10_server.serve", "gb10_server.render"])
 def test_a_host_that_is_lost_leaves_the_others_tidy(tmp_path: Path, where: str) -> None:
     seen = deploy(tmp_path, where, "lost", ["sglang", "vllm"])
