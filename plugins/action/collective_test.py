@@ -4,16 +4,26 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
 from typing import Any
 
+from ansible import constants
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+
+from ansible_collections.gb10.serving.plugins.module_utils._collective import container_name
+from ansible_collections.gb10.serving.plugins.plugin_utils._collective_ender import Ender, ended
+from ansible_collections.gb10.serving.plugins.plugin_utils._watch_board import Board
 
 display = Display()
 
 
 class ActionModule(ActionBase):
-    """Runs the module for the rank of this host. Ansible runs it for all hosts at once, and so do they meet."""
+    """Runs the module for the rank of this host. Ansible runs it for all hosts at once, and so do they meet.
+
+    They share a folder on the controller, so that a rank which cannot come is not waited for.
+    """
 
     TRANSFERS_FILES = False
     _supports_check_mode = True
@@ -47,5 +57,32 @@ class ActionModule(ActionBase):
         if args["rank"] == 0:
             display.display(f"{host}  testing the collective of {len(ranks)} ranks, {args['timeout']} s at most")
         given = {key: value for key, value in args.items() if value is not None}
-        ran = self._execute_module(module_name="gb10.serving.collective_test", module_args=given, task_vars=task_vars)
-        return {**result, **ran}
+        base = Path(str(constants.DEFAULT_LOCAL_TMP)) / f"gb10-collective-{args['spec']['id']}"
+        return {**result, **self._run_beside_others(Board(base, args["rank"]), host, given, task_vars)}
+
+    def _run_beside_others(
+        self, board: Board, host: str, given: dict[str, Any], task_vars: dict[str, Any]
+    ) -> dict[str, Any]:
+        name = container_name(given["spec"], given["rank"])
+        ender = Ender(lambda: board.failure() is not None, lambda: self._remove(name))
+        ran: dict[str, Any] = {}
+        try:
+            ran = self._execute_module(
+                module_name="gb10.serving.collective_test", module_args=given, task_vars=task_vars
+            )
+        finally:
+            by_others = ender.close()
+            collective = ran.get("collective") or {}
+            # One that has met the others tells them itself. One that was not reached has no answer at all.
+            if not by_others and not collective.get("arrived"):
+                board.claim_failure({"host": host, "rank": given["rank"]})
+        first = board.failure()
+        if by_others and first and collective:
+            ran["collective"] = ended(collective, first)
+        return ran
+
+    def _remove(self, name: str) -> bool:
+        """Whether there was such a container: docker names what it has removed."""
+        command = f"docker rm --force --volumes {shlex.quote(name)}"
+        done = self._low_level_execute_command(command, sudoable=True)
+        return done["rc"] == 0 and name in str(done["stdout"]).split()

@@ -24,6 +24,8 @@ OF_A_TURN = (
     "__gb10_copies",
     "__gb10_collective",
     "__gb10_collective_verdict",
+    "__gb10_parity",
+    "__gb10_start",
     "__gb10_wait",
     "__gb10_endpoint",
     "ansible_failed_result",
@@ -83,7 +85,7 @@ class ActionModule(ControllerAction):
             }
             for host in hosts
         }
-        ended = _fallback.failure(found, lost)
+        ended = _fallback.failure(found, lost, _hostvars.refusal(task_vars))
         # A release that ran already and does not answer is not for a deploy to take away.
         started = bool(_hostvars.read(task_vars, hosts[0], "__gb10_stopped"))
         able = started and _fallback.moves_on(ended)

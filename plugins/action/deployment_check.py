@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 from ansible import context
 from ansible.utils.display import Display
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _chain, _checks, _hostvars
+from ansible_collections.gb10.serving.plugins.plugin_utils import _chain, _checks, _hostvars, _parity
 from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action import ControllerAction
-from ansible_collections.gb10.serving.plugins.plugin_utils._problems import Problem, message
+from ansible_collections.gb10.serving.plugins.plugin_utils._problems import Problem, message, refusal
 from ansible_collections.gb10.serving.plugins.plugin_utils._rails import pair_rails
 
 display = Display()
@@ -28,7 +28,11 @@ class ActionModule(ControllerAction):
     """Asks one set of questions about all hosts at once and answers with every problem in one message."""
 
     SPEC: ClassVar = {
-        "about": {"type": "str", "required": True, "choices": ["inventory", "nodes", "fabric", "sources", "offers"]},
+        "about": {
+            "type": "str",
+            "required": True,
+            "choices": ["inventory", "nodes", "fabric", "sources", "offers", "parity"],
+        },
         "gpus": {"type": "str", "default": ""},
         "ports": {"type": "dict", "default": {}},
         "image": {"type": "str"},
@@ -42,7 +46,7 @@ class ActionModule(ControllerAction):
         problems, answer = ask(args, task_vars)
         answer["started_at"] = time.time()
         if problems:
-            answer.update(failed=True, msg=message(problems))
+            answer.update(failed=True, msg=answer.get("msg") or message(problems), **refusal(problems))
         return answer
 
     def _inventory(self, _args: dict[str, Any], task_vars: dict[str, Any]) -> Answer:
@@ -126,6 +130,14 @@ class ActionModule(ControllerAction):
         found = _hostvars.read(task_vars, hosts[0], "__gb10_sources")[f"{args['copy']}_copy"]
         opened = {host: _hostvars.read(task_vars, host, f"__gb10_{args['copy']}_offer") for host in found["plan"]}
         return [], {"sources": _chain.offers(found["plan"], opened)}
+
+    def _parity(self, _args: dict[str, Any], task_vars: dict[str, Any]) -> Answer:
+        hosts = _hostvars.members(task_vars)
+        spec = _hostvars.read(task_vars, hosts[0], "__gb10_spec")["spec"]
+        images = {host: _hostvars.read(task_vars, host, "__gb10_parity_image")["image"] for host in hosts}
+        models = {host: _hostvars.read(task_vars, host, "__gb10_parity_model")["model"] for host in hosts}
+        problems = _parity.check_ranks(spec, images, models)
+        return problems, {"msg": _parity.message(problems)} if problems else {}
 
 
 class _Ways:

@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import time
 from typing import Any
 
+from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.gb10.serving.plugins.module_utils._job import detach
@@ -22,7 +24,10 @@ LOOK_SECONDS = 0.5
 
 
 class ActionModule(ActionBase):
-    """Takes the lock on the head for this run of Ansible, and renews it for as long as the run lives."""
+    """Takes the lock on the head for this run of Ansible, and renews it for as long as the run lives.
+
+    A run that was interrupted, or whose end did not come to the head, gives it back all the same.
+    """
 
     TRANSFERS_FILES = False
     _supports_check_mode = True
@@ -51,11 +56,16 @@ class ActionModule(ActionBase):
         if not result.get("failed"):
             result["token"] = owner["token"]
             path = os.path.join(str(args["root"]), FILE)
-            detach(lambda: self._beat(path, owner["token"], run, owner["started"]))
+            detach(lambda: self._follow(path, owner["token"], run, owner["started"]))
         return result
 
-    def _beat(self, path: str, token: str, run: int, started: str | None) -> None:
-        """In a process of its own: renews the lock until the run has ended, or the lock has."""
+    def _follow(self, path: str, token: str, run: int, started: str | None) -> None:
+        if self._beat(path, token, run, started):
+            with contextlib.suppress(AnsibleError):  # a node that is gone; the lock grows stale
+                self._low_level_execute_command(give_back(path, token), sudoable=True)
+
+    def _beat(self, path: str, token: str, run: int, started: str | None) -> bool:
+        """In a process of its own: renews the lock until the run has ended, or the lock has. Whether it was the run."""
         file = shlex.quote(path)
         renew = f"grep -qs {token} {file} && touch -c {file}"
         due = time.monotonic() + BEAT_SECONDS
@@ -65,8 +75,16 @@ class ActionModule(ActionBase):
                 continue
             due = time.monotonic() + BEAT_SECONDS
             answer = self._low_level_execute_command(renew, sudoable=True)
-            if answer["rc"] == 1:  # grep's answer: somebody else's, or nobody's
-                return
+            if answer["rc"] in (1, 2):  # grep's answers: somebody else's, or nobody's
+                return False
+        return True
+
+
+def give_back(path: str, token: str) -> str:
+    """The command that removes the lock if it still has this token, guarded like all that write it."""
+    file, root = shlex.quote(path), shlex.quote(os.path.dirname(path))
+    remove = f"grep -qs {token} {file} && rm -f {file} && rmdir {root} 2>/dev/null"
+    return f"flock -w 5 {root} sh -c {shlex.quote(remove)}"
 
 
 def _lives(run: int, started: str | None) -> bool:

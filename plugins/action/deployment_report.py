@@ -86,7 +86,7 @@ def collect(name: str, failure: str, predicted: bool, task_vars: dict[str, Any],
         "spec": seen(head, "__gb10_spec").get("spec"),
         "completion": (seen(head, "__gb10_endpoint").get("endpoint") or {}).get("completion"),
         "engine_told": waits[head].get("told") or {},
-        "start": _start(waits),
+        "start": _start(waits, seen(head, "__gb10_collective_verdict"), _hostvars.refusal(task_vars)),
         "was_running": bool(seen(head, "__gb10_spec").get("running")),
         "engines": [engine["name"] for engine in seen(head, "__gb10_recipe").get("engines") or []],
         "attempts": _attempts(task_vars, head, now, bool(failure), predicted),
@@ -129,12 +129,14 @@ def _attempts(task_vars: dict[str, Any], head: str, now: float, failed: bool, pr
     return [*before, {**this, "seconds": seconds}]
 
 
-def _start(waits: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """How far each rank came, phase by phase, and why not further."""
+def _start(waits: dict[str, dict[str, Any]], collective: dict[str, Any], refused: dict[str, Any]) -> dict[str, Any]:
+    """How far each rank came, phase by phase, and why not further or not at all."""
     ended = [wait for wait in waits.values() if wait.get("phases")]
     kept = ("host", "rank", "ready", "phase", "seconds", "phases")
     ranks = sorted(({key: wait[key] for key in kept} for wait in ended), key=lambda entry: entry["rank"])
-    named: dict[str, Any] = next((wait for wait in ended if wait["cause"]), {})
+    named: dict[str, Any] = next((wait for wait in ended if wait["cause"]), {}) or refused
+    if not named and collective.get("failed"):
+        named = {"confidence": "high", **(collective.get("collective") or {})}
     return {"ranks": ranks, **{key: named.get(key) for key in ("cause", "remedy", "confidence", "evidence", "first")}}
 
 

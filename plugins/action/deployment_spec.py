@@ -8,9 +8,17 @@ from typing import Any, ClassVar
 
 from ansible.utils.display import Display
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _checks, _engines, _flags, _hostvars, _spec, _status
+from ansible_collections.gb10.serving.plugins.plugin_utils import (
+    _checks,
+    _engines,
+    _flags,
+    _hostvars,
+    _parity,
+    _spec,
+    _status,
+)
 from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action import ControllerAction
-from ansible_collections.gb10.serving.plugins.plugin_utils._problems import Problem, message
+from ansible_collections.gb10.serving.plugins.plugin_utils._problems import Problem, message, refusal
 
 display = Display()
 
@@ -42,15 +50,17 @@ class ActionModule(ControllerAction):
         sources = args["sources"]
         hosts = _hostvars.members(task_vars)
         plan = {**args["plan"], "world_size": len(hosts)}
-        problems = _spec.check_settings(args, sources["engine"], plan)
+        given = {host: task_vars["hostvars"][host] for host in hosts}
+        problems = _parity.check_wishes(args, given, str(task_vars.get("inventory_hostname", hosts[0])))
+        problems += _spec.check_settings(args, sources["engine"], plan)
         if problems:
-            return {"failed": True, "msg": message(problems)}
+            return {"failed": True, "msg": message(problems), **refusal(problems)}
         spec = _spec.build(
             args, hosts, args["rails"], plan, sources["model"], sources["engine"], sources["model_places"]
         )
         problems = _flags.check_spec(spec, sources["engine"]) + _ports(spec, task_vars)
         if problems:
-            return {"failed": True, "msg": message(problems)}
+            return {"failed": True, "msg": message(problems), **refusal(problems)}
         for warning in _flags.check(args["args"], sources["engine"]).warnings:
             display.warning(warning)
         states = [_hostvars.rank_state(task_vars, host) for host in hosts]

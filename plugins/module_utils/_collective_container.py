@@ -13,8 +13,10 @@ from ansible_collections.gb10.serving.plugins.module_utils import (
     _collective,
     _collective_script,
     _image_docker,
+    _rank_refused,
     _redact,
 )
+from ansible_collections.gb10.serving.plugins.module_utils._job import JobError
 
 #: Seconds that Docker may take to remove a container.
 REMOVE_SECONDS = 20
@@ -69,8 +71,24 @@ def leftovers(name: str) -> list[str]:
     return _image_docker.run(argv, REMOVE_SECONDS)[1].split()
 
 
+def image_here(spec: dict[str, Any]) -> dict[str, Any]:
+    """The image that the test would run; empty when Docker does not say, which its start will show."""
+    try:
+        return _image_docker.inspect(spec["engine"]["image"]["ref"])
+    except JobError:
+        return {}
+
+
 def test(spec: dict[str, Any], number: int, timeout: int, port: int) -> dict[str, Any]:
     begun = time.monotonic()
+    image = image_here(spec)
+    wrong = _rank_refused.other_image(spec, image) if image else None
+    if wrong:
+        # Nothing is run: what another image adds up says nothing of this deployment.
+        answer = _collective.read(spec, number, "", None, port, time.monotonic() - begun)
+        reason = f"{wrong['seen'].removesuffix('.')}, not {wrong['expected'].removesuffix('.')}"
+        answer.update(stage="image", skipped=False, cause=_rank_refused.CAUSE, reason=reason, remedy=wrong["remedy"])
+        return {**answer, "image": image["content"]}
     name = _collective.container_name(spec, number)
     handle, env_path = tempfile.mkstemp(prefix="gb10-collective-")  # mode 0600
     try:
@@ -88,4 +106,6 @@ def test(spec: dict[str, Any], number: int, timeout: int, port: int) -> dict[str
         os.unlink(env_path)
         remove(name)
     secrets = _redact.known(_redact.of_env(_collective.rank_of(spec, number)["env"]))
-    return _collective.read(spec, number, _redact.text(output, secrets), code, port, time.monotonic() - begun)
+    output = _redact.text(output, secrets)
+    answer = _collective.read(spec, number, output, code, port, time.monotonic() - begun)
+    return {**answer, "image": image.get("content")}

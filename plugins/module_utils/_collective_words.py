@@ -11,6 +11,7 @@ from typing import Any
 #: What a stage does, as it reads after "while".
 STAGES = {
     "begin": "starting",
+    "image": "looking at the image",
     "address": "looking for its own address",
     "torch": "loading PyTorch",
     "store": "connecting to the store of rank 0",

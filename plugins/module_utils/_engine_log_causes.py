@@ -77,9 +77,11 @@ CAUSES: dict[str, Cause] = {
         "Check that rank 0 runs, that its address is the one of the fabric, and that the port answers from this node.",
     ),
     "ranks_disagree": Cause(
-        "`wait timeout after ... keys`, two ranks with one number.",
-        "The ranks were started with different world sizes, equal rank numbers, or different versions.",
-        "Start all ranks from one specification: same image, same sizes, each its own rank number.",
+        "`wait timeout after ... keys`, two ranks with one number; the deploy itself compares image, model and "
+        "variables.",
+        "The ranks were started with different world sizes, equal rank numbers, or different versions, or one node "
+        "has another image, model or arguments than the release was made with.",
+        "Start all ranks from one specification: same image, same model, same sizes, each its own rank number.",
     ),
     "peer_died": Cause(
         "`Connection closed by peer`, `remote process exited`.",

@@ -13,13 +13,15 @@ description:
   - Runs a container of the deployment's image on each node, with the network, devices, limits, GPU and environment that
     the rank will have, but without model. In it the ranks meet at the store of rank 0 and do a small all-reduce, over
     NCCL where PyTorch sees a GPU and over gloo where not.
+  - Nothing is run on a node whose image is not, by its content, the one of O(spec).
   - Has to run on all nodes of the deployment at once. It takes a few seconds where all is well, O(timeout) at most, and
     less than 300 MiB of memory beside what PyTorch and NCCL need themselves.
   - The container ends by itself when nobody waits for it any more, and is removed. One that an interrupted run left is
     removed first.
   - What the test finds wrong is no failure of the module, but a value in the result.
     M(gb10.serving.collective_verdict) judges the results of all ranks.
-  - The action plugin finds the rank of the host in O(spec).
+  - The action plugin finds the rank of the host in O(spec). When a rank fails before it has met the others, which then
+    would wait for it, the action plugins of the others end their containers.
 extends_documentation_fragment:
   - gb10.serving.attributes
   - gb10.serving.attributes.action
@@ -73,8 +75,9 @@ collective:
       C(gpu_direct) is whether adapters read the GPU's memory themselves. C(devices) are the adapters that NCCL uses.
     - C(bandwidth_gbps) is the best of C(sizes), as bus bandwidth of nccl-tests in Gb/s, the size by the time and by
       2 (n - 1) / n for n ranks.
-    - C(stage) is the last one that began, C(address), C(torch), C(store), C(arrive), C(gloo), C(nccl), C(reduce) or
-      C(end).
+    - C(image) is the content of the image on this node, as M(gb10.serving.engine_info) returns it.
+    - C(stage) is the last one that began, C(image), C(address), C(torch), C(store), C(arrive), C(gloo), C(nccl),
+      C(reduce) or C(end).
     - C(missing_ranks) did not reach the store. C(silent_ranks) did, and gave no sign of life at the end.
     - C(cause) is an identifier as M(gb10.serving.engine_log_info) uses them, or V(null).
   returned: always
@@ -84,6 +87,7 @@ collective:
     ok: true
     skipped: false
     arrived: true
+    image: sha256:3c1f2a
     stage: end
     backend: nccl
     transport: rdma

@@ -54,18 +54,22 @@ collective:
     - The answer for all ranks. C(transport) is the slowest of theirs, C(bandwidth_gbps) the lowest, in Gb/s.
     - C(cause) is an identifier as M(gb10.serving.engine_log_info) uses them, C(first) the host and rank that it is
       about.
+    - C(image) is the content of the image, which was compared on all nodes before the test.
+    - C(remedy) is what to do about C(cause).
     - C(skipped) is true where the test shows nothing; C(summary) says why.
   returned: always
   type: dict
   sample:
     ok: true
     skipped: false
+    image: sha256:3c1f2a
     backend: nccl
     transport: rdma
     bandwidth_gbps: 176.3
     seconds: 14.2
     missing_ranks: []
     cause: null
+    remedy: null
     first: null
     summary: 'all-reduce of 2 ranks by NCCL 2.29.3 over RDMA: 176 Gb/s, after 14 s'
     evidence: []

@@ -31,9 +31,12 @@ options:
         M(gb10.serving.model_info) as C(__gb10_image) and C(__gb10_model).
       - V(offers) needs the result of V(sources) as C(__gb10_sources) and those of M(gb10.serving.image_sync) or
         M(gb10.serving.model_sync) with C(state=offered) as C(__gb10_image_offer) or C(__gb10_model_offer).
+      - V(parity) compares image and model of all ranks with the spec, just before the start. It needs the spec as
+        C(__gb10_spec), and the results of M(gb10.serving.rank_info) with its option C(image) and of
+        M(gb10.serving.model_info) as C(__gb10_parity_image) and C(__gb10_parity_model).
     type: str
     required: true
-    choices: [inventory, nodes, fabric, sources, offers]
+    choices: [inventory, nodes, fabric, sources, offers, parity]
   gpus:
     description: What the containers ask Docker for; empty for none. For O(about=nodes).
     type: str
@@ -65,6 +68,13 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+cause:
+  description:
+    - Identifier of the first problem that has one, as M(gb10.serving.engine_log_info) uses them, or V(null).
+    - C(remedy) is its next step, C(first) the host.
+  returned: on failure
+  type: str
+  sample: ranks_disagree
 hosts:
   description: Hosts in rank order.
   returned: O(about=inventory)

@@ -11,8 +11,9 @@ short_description: Lets one deploy at a time work on the nodes
 version_added: 0.1.0
 description:
   - Keeps a lock file on the head (rank 0) that says who deploys and since when. On other hosts it does nothing.
-  - While the run of Ansible lives, it renews the file every few seconds. A lock without a sign of life is taken over,
-    and so is one whose run has ended on the same controller.
+  - While the run of Ansible lives, it renews the file every few seconds. When the run ends without giving the lock
+    back, for instance because it was interrupted, the controller does so within seconds.
+  - A lock without a sign of life is taken over, and so is one whose run has ended on the same controller.
 extends_documentation_fragment:
   - gb10.serving.attributes
   - gb10.serving.attributes.action

@@ -102,6 +102,13 @@ memory:
   returned: when O(state=stopped)
   type: dict
   sample: {available_bytes: 124000000000, wanted_bytes: 0, back: true, seconds: 0.0}
+cause:
+  description:
+    - Why it was not started, as M(gb10.serving.engine_log_info) names it, where that is known. C(remedy) goes with it.
+    - V(ranks_disagree) when the image is another one than that of the spec.
+  returned: on failure
+  type: str
+  sample: ranks_disagree
 removed:
   description: Containers that were taken away.
   returned: always
@@ -116,7 +123,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.gb10.serving.plugins.module_utils import _image_docker, _rank, _rank_failed
+from ansible_collections.gb10.serving.plugins.module_utils import _rank, _rank_failed, _rank_refused
 
 LOG_LINES_KEPT = 2000
 
@@ -183,15 +190,9 @@ class Rank:
         return _rank.containers(self.run, self.params["name"])[0]["name"]
 
     def _check_image(self, release: str) -> None:
-        """A tag may have moved since the release was made; ranks that run different images hang or answer nonsense."""
-        image = (_rank.read_spec(self.directory, release) or {}).get("engine", {}).get("image", {})
-        found = _image_docker.inspect(image["ref"]) if image else {}
-        if found and found["content"] != image["content"]:
-            self.module.fail_json(
-                msg=f"the image {image['ref']} on this node is {found['content'] or 'gone'}. Expected: "
-                f"{image['content']}, with which release {release} was made. Next step: deploy again, or bring that "
-                "image back under its name."
-            )
+        """Nothing is started with another image than the other ranks have."""
+        if refused := _rank_refused.by_image(_rank.read_spec(self.directory, release) or {}):
+            self.module.fail_json(**refused)
 
     def _forget_releases(self) -> None:
         """Keep the current and the previous release, and those that are remembered for their failure."""
@@ -211,7 +212,7 @@ class Rank:
         rc, out, err = self.run(argv)
         if rc != 0:
             self.module.fail_json(
-                msg=f"'{' '.join(argv)}' ended with {rc}: {err.strip()[-1500:]} {hint}",
+                **_rank_refused.by_docker(argv, rc, err, hint),
                 cmd=argv,
                 rc=rc,
                 stdout=out[-1500:],

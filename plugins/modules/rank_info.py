@@ -28,6 +28,9 @@ options:
     description: How many of the last log lines to return.
     type: int
     default: 20
+  image:
+    description: Reference of an image that is looked for too.
+    type: str
 author:
   - gb10.serving contributors (@gb10-serving)
 """
@@ -41,6 +44,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+image:
+  description: The image O(image) on this node, as M(gb10.serving.engine_info) returns it.
+  returned: when O(image) is given
+  type: dict
+  sample: {ref: "vllm/vllm-openai:nightly", present: true, content: "sha256:3c1f2a"}
 rank_state:
   description: What was found.
   returned: always
@@ -111,6 +119,7 @@ def main() -> None:
             "name": {"type": "str", "required": True},
             "root": {"type": "path", "default": "/opt/gb10-serving"},
             "log_lines": {"type": "int", "default": 20},
+            "image": {"type": "str"},
         },
         supports_check_mode=True,
     )
@@ -133,8 +142,15 @@ def main() -> None:
             log = _rank.log_tail(run, container["name"], module.params["log_lines"], secrets)
     except (_rank.RankError, OSError) as failure:
         error = str(failure)
+    more = {}
+    if module.params["image"]:
+        try:
+            more = {"image": _image_docker.inspect(module.params["image"])}
+        except JobError as failure:
+            module.fail_json(msg=str(failure))
     module.exit_json(
         changed=False,
+        **more,
         rank_state={
             "container": container,
             "error": error,

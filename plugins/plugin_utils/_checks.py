@@ -151,6 +151,7 @@ def check_ports(
                         f"TCP port {port} ({purpose}) is in use{' by ' + who if who else ''}.",
                         "a free port.",
                         f"{stop} or choose another port ({_PORT_VARIABLES.get(purpose, 'see docs/variables.md')}).",
+                        "port_in_use",
                     )
                 )
     return problems

@@ -39,8 +39,9 @@ def judge(spec: Mapping[str, Any], found: Results, timeout: int) -> dict[str, An
 
     Returns:
         ``ok``, ``skipped``, ``transport``, ``backend``, ``bandwidth_gbps``, ``seconds``, ``missing_ranks``, ``cause``,
-        ``confidence``, ``first`` (host and rank that matter, or None), ``summary`` (one line), ``evidence``,
-        ``warnings``, and ``problem`` (for the message of a failure) or None.
+        ``remedy``, ``first`` (host and rank that matter, or None), ``summary`` (one line), ``evidence``,
+        ``warnings``, ``image`` (its content, where it is the same on all), and ``problem`` (for the message of a
+        failure) or None.
     """
     hosts = {int(entry["rank"]): str(entry["host"]) for entry in spec["ranks"]}
     results = {rank: dict(found[host]) for rank, host in sorted(hosts.items()) if found.get(host)}
@@ -48,6 +49,7 @@ def judge(spec: Mapping[str, Any], found: Results, timeout: int) -> dict[str, An
     answer: dict[str, Any] = {
         "ok": False,
         "skipped": False,
+        "image": _same(results, "image"),
         "backend": _same(results, "backend"),
         "transport": _transport(results),
         # The slowest counts: all ranks wait for it.
@@ -55,6 +57,7 @@ def judge(spec: Mapping[str, Any], found: Results, timeout: int) -> dict[str, An
         "seconds": max((result["seconds"] for result in results.values()), default=None),
         "missing_ranks": sorted({rank for result in results.values() for rank in result["missing_ranks"]}),
         "cause": None,
+        "remedy": None,
         "first": None,
         "evidence": [],
         "warnings": [
@@ -80,6 +83,7 @@ def judge(spec: Mapping[str, Any], found: Results, timeout: int) -> dict[str, An
     return {
         **answer,
         "cause": result["cause"],
+        "remedy": problem.remedy,
         "first": {"host": where, "rank": rank},
         "evidence": result["evidence"],
         "summary": seen,
@@ -90,6 +94,9 @@ def judge(spec: Mapping[str, Any], found: Results, timeout: int) -> dict[str, An
 def _first(results: Mapping[int, Mapping[str, Any]]) -> int:
     """The rank whose answer matters. Only consequences are left to ranks beside one that has a cause of its own."""
     failed = {rank: result for rank, result in results.items() if not result["ok"] and not result["skipped"]}
+    other = [rank for rank, result in failed.items() if result["stage"] == "image"]
+    if other:
+        return other[0]
     answers = of_all([{"verdict": "failed", "remedy": None, **result} for result in failed.values()])
     causes = dict(zip(failed, (answer["cause"] for answer in answers), strict=True))
     first = min(causes, key=lambda rank: (_weight(causes[rank]), rank))
@@ -140,7 +147,7 @@ def _told(evidence: list[str]) -> str:
 
 
 def _same(results: Mapping[int, Mapping[str, Any]], key: str) -> Any:
-    values = {result[key] for result in results.values()}
+    values = {result.get(key) for result in results.values()}
     return values.pop() if len(values) == 1 else None
 
 

@@ -59,12 +59,15 @@ def following(engines: Sequence[Mapping[str, Any]], turn: int, left_out: Sequenc
     return next((number for number in later if engines[number]["name"] not in left_out), None)
 
 
-def failure(found: Mapping[str, Mapping[str, Any]], lost: Sequence[str]) -> dict[str, Any]:
+def failure(
+    found: Mapping[str, Mapping[str, Any]], lost: Sequence[str], refused: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """What ended an attempt: ``stage`` and ``cause`` (None where no log and no proof gave one).
 
     Args:
         found: by host, what was registered as ``wait``, ``collective`` and ``endpoint``, each empty if not reached.
         lost: hosts that do not take part any more.
+        refused: ``cause`` and ``why`` of a start that was refused before an engine had a log; None or empty for none.
     """
     if lost:
         return {"stage": "nodes", "cause": None, "why": f"{', '.join(lost)} could not be reached"}
@@ -80,7 +83,8 @@ def failure(found: Mapping[str, Mapping[str, Any]], lost: Sequence[str]) -> dict
         if one["collective"].get("failed"):
             said = one["collective"].get("collective") or {}
             return {"stage": "collective", "cause": said.get("cause"), "why": said.get("summary")}
-    return {"stage": "before the start", "cause": None, "why": None}
+    refused = refused or {}
+    return {"stage": "before the start", "cause": refused.get("cause"), "why": refused.get("why")}
 
 
 def moves_on(ended: Mapping[str, Any]) -> bool:

@@ -46,6 +46,20 @@ def secrets(task_vars: Mapping[str, Any], templar: Any, spec: Mapping[str, Any])
     return _redact.known(found)
 
 
+def refusal(task_vars: Mapping[str, Any]) -> dict[str, Any]:
+    """Why no engine was started, where that has a cause: ``cause``, ``remedy``, ``first``, ``why``; or empty."""
+    for name in ("__gb10_spec", "__gb10_parity", "__gb10_start"):
+        for host in members(task_vars):
+            result = read(task_vars, host, name)
+            if result.get("failed") and result.get("cause"):
+                first = dict(result.get("first") or {"host": host})
+                ranks = read(task_vars, host, "__gb10_spec").get("spec", {}).get("ranks") or []
+                first["rank"] = next((rank["rank"] for rank in ranks if rank["host"] == first["host"]), None)
+                kept = {key: result.get(key) for key in ("cause", "remedy")}
+                return {**kept, "first": first, "why": result.get("msg"), "confidence": "high", "evidence": []}
+    return {}
+
+
 def spec_of_turn(task_vars: Mapping[str, Any], engine: str) -> dict[str, Any]:
     """The spec that was built for this engine, or an empty mapping when it did not come to that."""
     spec = dict(read(task_vars, members(task_vars)[0], "__gb10_spec").get("spec") or {})
@@ -87,15 +101,20 @@ def causes(task_vars: Mapping[str, Any]) -> str:
     judged = read(task_vars, hosts[0], "__gb10_attempt")
     if judged.get("failed_because") and judged.get("next") is None:
         return str(judged["failed_because"])  # what the hosts have is the failure that followed from it
-    found: dict[str, None] = {}
+    found: dict[str, list[str]] = {}
     for host in hosts:
         failed = read(task_vars, host, "ansible_failed_result")
         if text := failed.get("msg"):
-            found[str(text)] = None
+            found.setdefault(str(text), []).append(host)
     if len(found) > 1:
         # What the role gb10_server says for a host that only went down with another.
-        found = {text: None for text in found if not text.startswith("another host failed")}
+        found = {text: on for text, on in found.items() if not text.startswith("another host failed")}
     lost = [host for host in hosts if host not in task_vars.get("ansible_play_hosts", [])]
     if lost and not found:
-        found[f"{', '.join(lost)} could not be reached, or failed as the message above says"] = None
-    return BETWEEN_CAUSES.join(found) or "a task failed; its message stands above"
+        found[f"{', '.join(lost)} could not be reached, or failed as the message above says"] = []
+    # What a node's own module says does not have the name that the inventory gives the node.
+    named = [
+        text if not on or any(host in text for host in hosts) else f"{', '.join(on)}: {text}"
+        for text, on in found.items()
+    ]
+    return BETWEEN_CAUSES.join(named) or "a task failed; its message stands above"

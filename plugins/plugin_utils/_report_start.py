@@ -48,17 +48,18 @@ def start(report: Mapping[str, Any]) -> list[str]:
     """The phases of each rank side by side, and the cause where they led to none."""
     start = report.get("start") or {}
     ranks = start.get("ranks") or []
-    if not ranks:
+    if not ranks and not start.get("cause"):
         return []
     phases = dict.fromkeys(entry["name"] for rank in ranks for entry in rank["phases"])
     seconds = [{entry["name"]: f"{entry['seconds']:.1f} s" for entry in rank["phases"]} for rank in ranks]
     rows = [(phase, *(told.get(phase) for told in seconds)) for phase in phases if phase != "ready"]
     head = ("phase", *(f"rank {rank['rank']} ({rank['host']})" for rank in ranks))
-    lines = ["## Start", "", *table(head, rows)]
+    lines = ["## Start", "", *(table(head, rows) if ranks else [])]
     if start["cause"]:
         first = start["first"]
+        rank = f"rank {first['rank']} ({first['host']})" if first.get("rank") is not None else first["host"]
         lines += [
-            f"Cause: `{start['cause']}` on rank {first['rank']} ({first['host']}), {start['confidence']} confidence.",
+            f"Cause: `{start['cause']}` on {rank}, {start['confidence']} confidence.",
             f"Remedy: {start['remedy']}",
             "",
         ]

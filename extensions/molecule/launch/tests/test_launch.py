@@ -103,7 +103,7 @@ def test_occupied_port(launch: Launch, previous: Serving) -> None:
     make = "python3 -m http.server 8001 --bind 127.0.0.1 >/dev/null 2>&1 </dev/null & echo $! >/tmp/server.pid; sleep 1"
     with wrong(make, "kill $(cat /tmp/server.pid); rm /tmp/server.pid", HEAD):
         run = launch.deploy(gb10_server_port=8001)
-        run.stops(f"{HEAD}: TCP port 8001 (endpoint) is in use")
+        run.stops(f"{HEAD}: TCP port 8001 (endpoint) is in use", "port_in_use")
     launch.tell("occupied port", run, cause="port_in_use", event_to_message_s=run.seconds)
     serves_still(previous)
 
@@ -133,9 +133,10 @@ def test_unequal_image_on_rank_1(launch: Launch, previous: Serving) -> None:
         run.comes("testing the collective of 2 ranks")
         shell(OTHER, f"tar cf - --files-from /dev/null | docker import - {OTHER_IMAGE}")
         event = time.time()
-        run.stops(OTHER_IMAGE, OTHER, "with which release")
+        report = run.stops(OTHER_IMAGE, OTHER, "ranks_disagree", "with which release")
+    assert report["start"]["cause"] == "ranks_disagree" and report["start"]["first"] == {"host": OTHER, "rank": 1}
     said = run.first(f"the image {OTHER_IMAGE} on this node is")
-    launch.tell("unequal image", run, event_to_message_s=round(said.at - event, 1))
+    launch.tell("unequal image", run, cause="ranks_disagree", event_to_message_s=round(said.at - event, 1))
     serves_again(previous)
 
 
@@ -167,7 +168,7 @@ def test_stale_container_on_the_port(launch: Launch, previous: Serving) -> None:
     make = f"{serve} {previous.image} -m http.server 8001 --bind 127.0.0.1 >/dev/null; sleep 2"
     with wrong(make, "docker rm -f gb10-old-rank0 >/dev/null", HEAD):
         run = launch.deploy(gb10_server_port=8001)
-        run.stops(f"{HEAD}: TCP port 8001 (endpoint) is in use", "gb10-old-rank0")
+        run.stops(f"{HEAD}: TCP port 8001 (endpoint) is in use", "gb10-old-rank0", "port_in_use")
     launch.tell("stale container", run, cause="port_in_use", event_to_message_s=run.seconds)
     serves_still(previous)
 

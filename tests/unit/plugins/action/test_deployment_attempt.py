@@ -84,6 +84,24 @@ def test_it_stays_with_this_engine(change: dict[str, Any], recorded: str | None)
     assert found["attempts"][0]["cause"] == recorded
 
 
+def test_a_refused_start_is_recorded_with_its_cause() -> None:
+    task_vars = variables()
+    task_vars["hostvars"]["b"]["__gb10_start"] = {"failed": True, "cause": "ranks_disagree", "msg": "it differs"}
+    found = ask("failure", task_vars)
+    assert (found["next"], found["failure"], found["attempts"][0]["cause"]) == (None, None, "ranks_disagree")
+    task_vars["hostvars"]["a"]["__gb10_attempt"] = found
+    report = deployment_report.collect("main", "b: it differs", False, task_vars, found["begun_at"])
+    assert report["start"]["cause"] == "ranks_disagree" and report["start"]["first"]["host"] == "b"
+    assert report["attempts"][0]["cause"] == "ranks_disagree"
+
+
+def test_the_report_names_the_cause_of_the_collective() -> None:
+    verdict = {"cause": "rank_missing", "remedy": "Look.", "first": {"host": "b", "rank": 1}, "evidence": []}
+    task_vars = variables(__gb10_collective_verdict={"failed": True, "collective": verdict})
+    start = deployment_report.collect("main", "it failed", False, task_vars, 0.0)["start"]
+    assert (start["cause"], start["remedy"], start["first"]) == ("rank_missing", "Look.", {"host": "b", "rank": 1})
+
+
 def test_a_lost_node_ends_it() -> None:
     task_vars = variables(__gb10_wait=HANG)
     del task_vars["hostvars"]["b"]["__gb10_left"]

@@ -70,6 +70,21 @@ def test_image_and_model_have_chains_of_their_own() -> None:
     assert model["plan"]["spark-c"]["measured_rate"] is None
 
 
+@pytest.mark.parametrize(("content", "cause"), [("sha256:i", None), ("sha256:j", "ranks_disagree")])
+def test_ranks_are_compared_before_the_start(content: str, cause: str | None) -> None:
+    task_vars = variables(a="both", b="both", c="both")
+    spec = {"id": "main-1", "engine": {"image": {"ref": "x:1", "content": "sha256:i"}}, "model": {"digest": "sha256:m"}}
+    for host, own in task_vars["hostvars"].items():
+        own["__gb10_spec"], own["__gb10_parity_model"] = {"spec": spec}, own["__gb10_model"]
+        own["__gb10_parity_image"] = {"image": {"content": content if host == "spark-b" else "sha256:i"}}
+    action = deployment_check.ActionModule.__new__(deployment_check.ActionModule)
+    answer = action.answer({"about": "parity"}, task_vars)
+    assert (answer.get("failed", False), answer.get("cause")) == (cause is not None, cause)
+    if cause:
+        assert "spark-b: the image x:1 on this node is sha256:j (ranks_disagree)." in answer["msg"]
+        assert "nothing has been changed" not in answer["msg"] and answer["first"] == {"host": "spark-b"}
+
+
 def test_nothing_is_planned_when_all_have_it() -> None:
     answer = sources(variables(a="both", b="both", c="both"))
     for copy in (answer["image_copy"], answer["model_copy"]):

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.gb10.serving.plugins.module_utils import _collective_container
+from ansible_collections.gb10.serving.plugins.module_utils._image import content_identity
 from ansible_collections.gb10.serving.tests.unit.plugins.module_utils import collective_outputs as out
 
 #: Writes down what it was given; a container is a process that "rm" ends.
@@ -23,6 +24,7 @@ DOCKER = """#!/bin/sh
 here=$(dirname "$0")
 echo "$(echo "$*" | tr '\\n' ' ')" >> "$here/calls"
 case $1 in
+image) cat "$here/image"; exit 0 ;;
 run)
   while [ "$1" != --env-file ]; do shift; done
   stat -c %a "$2" > "$here/mode"; cat "$2" > "$here/env"
@@ -36,6 +38,13 @@ ps) cat "$here/leftovers" 2> /dev/null ;;
 rm) if [ -e "$here/container" ]; then kill "$(cat "$here/container")"; rm -f "$here/container"; fi ;;
 esac
 """
+IMAGE = {"Id": "sha256:1", "Size": 5, "RootFS": {"Layers": ["sha256:a"]}, "Config": {}}
+
+
+def spec() -> dict[str, Any]:
+    made = out.spec()
+    made["engine"]["image"]["content"] = content_identity(IMAGE)
+    return made
 
 
 @pytest.fixture
@@ -43,6 +52,7 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "docker").write_text(DOCKER)
     (tmp_path / "docker").chmod(0o755)
     (tmp_path / "tmp").mkdir()
+    (tmp_path / "image").write_text(json.dumps([IMAGE]))
     given(tmp_path, out.RDMA + out.until("end", True) + out.event(done=True))
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
@@ -55,7 +65,10 @@ def given(docker: Path, output: str, code: int = 0, seconds: float = 0) -> None:
 
 
 def calls(docker: Path) -> list[str]:
-    return (docker / "calls").read_text().splitlines()
+    """Without the look at the image, which comes first."""
+    look, *others = (docker / "calls").read_text().splitlines()
+    assert look.strip() == "image inspect example/vllm:1"
+    return others
 
 
 def nothing_is_left(docker: Path) -> bool:
@@ -63,7 +76,7 @@ def nothing_is_left(docker: Path) -> bool:
 
 
 def run(number: int = 0, timeout: int = 60) -> dict[str, Any]:
-    return _collective_container.test(out.spec(), number, timeout, 29501)
+    return _collective_container.test(spec(), number, timeout, 29501)
 
 
 def test_a_healthy_rank(docker: Path) -> None:
@@ -125,6 +138,23 @@ def test_a_failed_rank(docker: Path, output: str, code: int, cause: str) -> None
     assert nothing_is_left(docker)
 
 
+@pytest.mark.parametrize(
+    ("layers", "seen"),
+    [(["sha256:b"], "the image example/vllm:1 on this node is sha256:"), (None, "this node is gone")],
+)
+def test_another_image_is_not_run(docker: Path, layers: list[str] | None, seen: str) -> None:
+    found = [] if layers is None else [{**IMAGE, "RootFS": {"Layers": layers}}]
+    (docker / "image").write_text(json.dumps(found))
+    answer = run(1)
+    assert (answer["cause"], answer["stage"], answer["skipped"]) == ("ranks_disagree", "image", False)
+    assert seen in answer["reason"] and f", not {content_identity(IMAGE)}, with which release" in answer["reason"]
+    assert answer["image"] == (content_identity(found[0]) if found else None) and calls(docker) == []
+
+
+def test_the_image_that_was_compared_is_told(docker: Path) -> None:
+    assert run(1)["image"] == content_identity(IMAGE)
+
+
 def test_no_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     answer = run()
@@ -133,7 +163,7 @@ def test_no_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def as_module(**options: Any) -> subprocess.Popen[str]:
     """The module as Ansible runs it."""
-    arguments = {"spec": out.spec(), "rank": 0, **options}
+    arguments = {"spec": spec(), "rank": 0, **options}
     code = (
         "import json, sys, ansible.module_utils.basic as basic\n"
         "basic._ANSIBLE_PROFILE = 'legacy'\n"

@@ -199,8 +199,11 @@ def test_ports_of_every_rank() -> None:
     other = fact(network={"listening_tcp_ports": [8000, 29501], "listeners": listeners}, containers=containers)
     wanted = {"a": {"endpoint": 8000, "rendezvous": 29501}, "b": {"endpoint": 8000}}
     (problem,) = _checks.check_ports({"a": fact(), "b": other}, wanted, {})
-    assert "b: TCP port 8000 (endpoint) is in use by python3 (process 7) of container gb10-old-rank0." in str(problem)
+    assert (
+        "b: TCP port 8000 (endpoint) is in use by python3 (process 7) of container gb10-old-rank0 (port_in_use)."
+        in str(problem)
+    )
     assert "'sudo docker stop gb10-old-rank0' on b, or choose another port (gb10_server_port)" in str(problem)
     assert _checks.check_ports({"a": fact(), "b": other}, wanted, {"b": {8000}}) == []
     (plain,) = _checks.check_ports({"b": {**other, "containers": None}}, {"b": {"endpoint": 8000}}, {})
-    assert "in use by python3 (process 7)." in str(plain) and "sudo ss -ltnp" in str(plain)
+    assert "in use by python3 (process 7) (port_in_use)." in str(plain) and "sudo ss -ltnp" in str(plain)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.gb10.serving.plugins.module_utils import _collective
+from ansible_collections.gb10.serving.plugins.plugin_utils import _collective_ender
 from ansible_collections.gb10.serving.plugins.plugin_utils._collective_verdict import judge
 from ansible_collections.gb10.serving.tests.unit.plugins.module_utils import collective_outputs as out
 
@@ -57,6 +58,41 @@ def test_the_slowest_rank_counts_and_is_warned_about() -> None:
     assert answer["ok"] and answer["transport"] == "sockets"
     assert answer["bandwidth_gbps"] == pytest.approx(13.42)
     assert len(answer["warnings"]) == 1 and answer["warnings"][0].startswith("spark-b: rank 1: NCCL uses TCP sockets")
+
+
+@pytest.mark.parametrize("first", [out.until("torch"), out.until("store"), out.until("arrive"), NO_TORCH[0]])
+def test_another_image_comes_before_all_that_follows_from_it(first: str) -> None:
+    spec = out.spec(2)
+    waited = _collective_ender.ended(_collective.read(spec, 0, first, 137, 29501, 3.0), {"rank": 1, "host": "spark-b"})
+    other = {**_collective.read(spec, 1, "", None, 29501, 0.1), "stage": "image", "skipped": False}
+    other.update(cause="ranks_disagree", reason="the image is gone", remedy="deploy again.", image=None)
+    answer = judge(spec, {"spark-a": {**waited, "image": "sha256:ab"}, "spark-b": other}, 60)
+    assert (answer["cause"], answer["first"]) == ("ranks_disagree", {"host": "spark-b", "rank": 1})
+    assert answer["remedy"] == "deploy again." and answer["image"] is None
+    assert "spark-b, rank 1: the image is gone (ranks_disagree)." in str(answer["problem"])
+
+
+def test_a_rank_that_was_ended_says_for_whom() -> None:
+    spec, first = out.spec(2), {"rank": 1, "host": "spark-b"}
+    waited = _collective_ender.ended(_collective.read(spec, 0, out.until("store"), 137, 29501, 3.0), first)
+    assert waited["cause"] == "peer_died" and not waited["skipped"]
+    assert waited["reason"] == (
+        "rank 1 on spark-b did not take part, so this one was ended while connecting to the store of rank 0"
+    )
+    refused = _collective.read(spec, 1, "docker: Error response from daemon: bad option\n", 125, 29501, 0.3)
+    answer = judge(spec, {"spark-a": waited, "spark-b": refused}, 60)
+    assert answer["first"] == first and "bad option" in str(answer["problem"])
+    # One that had come to its end nevertheless keeps its answer.
+    good = _collective.read(spec, 0, GOOD[0], 0, 29501, 3.0)
+    assert _collective_ender.ended(good, first) == good
+
+
+def test_the_image_is_told_where_it_is_the_same() -> None:
+    spec = out.spec(2)
+    found = {
+        host: {**_collective.read(spec, n, *GOOD, 29501, 9.0), "image": "sha256:ab"} for n, host in enumerate(HOSTS[:2])
+    }
+    assert judge(spec, found, 60)["image"] == "sha256:ab"
 
 
 FAILED: list[tuple[str, tuple[Any, ...], str, int, tuple[str, ...]]] = [

@@ -86,6 +86,16 @@ def test_what_ended_an_attempt(hosts: list[Any], lost: list[str], stage: str, ca
     assert (ended["stage"], ended["cause"]) == (stage, cause)
 
 
+def test_a_refused_start_has_a_cause_that_stays() -> None:
+    refused = {"cause": "ranks_disagree", "why": "b: the image differs."}
+    ended = _fallback.failure({"a": NOTHING, "b": NOTHING}, [], refused)
+    assert (ended["stage"], ended["cause"]) == ("before the start", "ranks_disagree")
+    assert not _fallback.moves_on(ended)
+    # What a log says comes first, and a node that is gone explains all.
+    assert _fallback.failure({"a": {**NOTHING, "wait": WAIT}}, [], refused)["cause"] == "nccl_init_hang"
+    assert _fallback.failure({"a": NOTHING}, ["a"], refused)["cause"] is None
+
+
 def test_it_says_why_it_goes_on() -> None:
     ended = {"stage": "start", "cause": "kernel_unsupported", "why": ""}
     assert _fallback.line("sglang", ended, "vllm") == (

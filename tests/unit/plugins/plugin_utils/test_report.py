@@ -110,6 +110,10 @@ def test_cause_of_a_failed_start() -> None:
     assert "Cause: `port_in_use` on rank 1 (b), high confidence." in lines and "Remedy: Stop it." in lines
     assert "Cause:" not in _report.markdown(FULL)
     assert "## Start" not in _report.markdown({**FULL, "start": {"ranks": [], "cause": None}})
+    refused = {"ranks": [], **cause, "cause": "ranks_disagree"}
+    assert "Cause: `ranks_disagree` on rank 1 (b), high confidence." in _report.markdown({**FULL, "start": refused})
+    unranked = {**refused, "first": {"host": "b", "rank": None}}
+    assert "Cause: `ranks_disagree` on b, high confidence." in _report.markdown({**FULL, "start": unranked})
 
 
 def test_the_plan_is_drawn() -> None:
