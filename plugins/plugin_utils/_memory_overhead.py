@@ -50,7 +50,6 @@ class Family:
 # Start of the architecture's name -> its figures
 FAMILIES: tuple[tuple[str, Family], ...] = (
     ("DeepseekV4", Family(forward_bytes=165)),
-    ("Glm5Next", Family(forward_bytes=165)),
     ("Qwen4", Family(forward_bytes=75)),
     ("Qwen3_8FlashNext", Family(forward_bytes=75)),
     # Estimated far too high, and taken off the budget all the same. Starts of two nodes, whose loader is not known, had
