@@ -20,6 +20,7 @@ NAMES = sorted(EXPECTED)
 SHARED = "gb10_defaults"
 BEFORE_ROLES = (
     ROLES.parent / "playbooks" / "deploy.yml",
+    ROLES.parent / "playbooks" / "tasks" / "begin.yml",
     ROLES.parent / "plugins" / "plugin_utils" / "_recipe.py",
 )
 
