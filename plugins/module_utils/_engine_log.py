@@ -57,6 +57,9 @@ _GENERIC = re.compile(
     r"|EngineDeadError|See (?:root cause|stack trace)|Engine process failed|Received sigquit|Traceback \(most recent"
     r"|During handling of the above|direct cause of the following|see the stack trace|errors\.pydantic\.dev"
 )
+#: Something was raised; and what a parent raises for its child.
+_RAISED = re.compile(r"(?:Error|Exception)\w*\s*(?::|$)")
+_PARENT = re.compile(r"WorkerProc initialization failed|Engine core initialization failed")
 
 
 class Hit(NamedTuple):
@@ -155,9 +158,15 @@ def _failed(engine: str, lines: Sequence[Line], seen: Progress, hits: Sequence[H
 
 
 def _unknown(engine: str, seen: Progress, lines: Sequence[Line], first: int) -> dict[str, Any]:
-    """An error that no rule knows: guessed by where it was raised, as long as the start was going on."""
+    """An error that no rule knows: guessed by where it was raised, as long as the start was going on.
+
+    A parent that points to an error of its child which is nowhere had a child that was killed.
+    """
     telling = _telling(lines[first:])
     guess = place_of(lines, lines.index(telling[0])) if telling and seen.ready is None else None
+    raised = [line for line in lines[first:] if line.kind == TEXT and not line.quiet and _RAISED.search(line.text)]
+    if guess is None and seen.ready is None and raised and all(_PARENT.search(line.text) for line in raised):
+        guess, telling = "worker_died", raised
     return _answer(engine, seen, "failed", guess or "unknown", telling, "low")
 
 
