@@ -11,12 +11,17 @@ import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import ModuleType
+from typing import Any
 
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_sockets import places
 
 #: Between the state and the log in the answer of COMMAND, and between the parts of TRACES; never part of a log line.
 SEPARATOR = "--- gb10 log ---"
+
+#: Before the state in the answer of COMMAND: docker's client, sudo and others may say something of their own first.
+STATE = "gb10-state"
 
 #: Bytes of a log that one answer carries at most: its begin, where it is read for the first time, and its end.
 HEAD_BYTES = 128 * 1024
@@ -25,9 +30,9 @@ TAIL_BYTES = 256 * 1024
 #: Connections that are shown, those without an answer first.
 SOCKETS = 12
 
-_STAMP = re.compile(
-    r"(?P<stamp>(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d)))(?: |$)"
-)
+_STAMP = re.compile(r"(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d)))(?: |$)")
+_STATE = re.compile(rf"{STATE} (?P<container>\S+) (?P<state>\{{.*\}})")
+_GONE = re.compile(r"no such (?:container|object)", re.IGNORECASE)
 _KERNEL_TIME = re.compile(r"\[ *(\d+\.\d+)\]")
 
 
@@ -72,44 +77,63 @@ def nanoseconds(text: str) -> int:
     found = _STAMP.match(text)
     if not found:
         return 0
-    _all, *parts, fraction, sign, hours, minutes = found.groups()
-    seconds = calendar.timegm(tuple(int(part) for part in parts))
+    fraction, sign, hours, minutes = found.groups()[-4:]
+    try:
+        seconds = calendar.timegm(datetime.fromisoformat(found["stamp"][:19]).timetuple())
+    except ValueError:  # a month 13
+        return 0
     if sign:
         seconds -= (1 if sign == "+" else -1) * (int(hours) * 3600 + int(minutes) * 60)
     return seconds * 10**9 + int((fraction or "").ljust(9, "0"))
 
 
 def command(container: str, since: int) -> str:
-    """A shell command that prints the container's state, the separator, and its log from ``since`` on with times."""
+    """A shell command that prints the container's state after its mark, the separator, and its log from ``since`` on with times."""
     name = shlex.quote(container)
     cut = f"tail -c {TAIL_BYTES}" if since else f"(head -c {HEAD_BYTES}; tail -c {TAIL_BYTES})"
     start = f"--since {since // 10**9}.{since % 10**9:09d} " if since else ""
     return (
-        f"docker container inspect --format '{{{{.Id}}}} {{{{json .State}}}}' {name} 2>&1; "
+        f"docker container inspect --format '{STATE} {{{{.Id}}}} {{{{json .State}}}}' {name} "
+        "2>&1; "
         f"echo '{SEPARATOR}'; docker logs --timestamps {start}{name} 2>&1 | {cut}"
     )
 
 
 def parse(output: str) -> Look:
-    """The answer of COMMAND. A container that is gone has no state line."""
+    """The answer of COMMAND. A container that is gone has no state line; what else was said counts only then."""
     said, _separator, log = output.partition(SEPARATOR)
-    container, _space, state_text = said.strip().partition(" ")
-    try:
-        state = json.loads(state_text)
-        running = bool(state["Running"])
-    except (ValueError, KeyError, TypeError):
-        return Look(False, False, problem=said.strip())
+    found = _STATE.search(said)
+    state = _state(found["state"]) if found else {}
+    if not found or not state:
+        return Look(False, False, problem="" if _GONE.search(said) else said.strip())
+    running = bool(state["Running"])
     return Look(
         exists=True,
         running=running,
-        exit_code=None if running else int(state["ExitCode"]),
+        exit_code=None if running else _exit_code(state),
         oom_killed=bool(state.get("OOMKilled")),
-        container=container,
+        container=found["container"],
         started_at=nanoseconds(str(state.get("StartedAt"))),
         finished_at=0 if running else nanoseconds(str(state.get("FinishedAt"))),
         lines=_stamped(log.splitlines()),
         problem=str(state.get("Error") or ""),
     )
+
+
+def _state(text: str) -> dict[str, Any]:
+    """Docker's state of a container; empty where it is none."""
+    try:
+        state = json.loads(text)
+    except ValueError:
+        return {}
+    return state if isinstance(state, dict) and "Running" in state else {}
+
+
+def _exit_code(state: dict[str, Any]) -> int | None:
+    try:
+        return int(state["ExitCode"])
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _stamped(raw: Iterable[str]) -> list[Stamped]:
@@ -127,11 +151,15 @@ def _stamped(raw: Iterable[str]) -> list[Stamped]:
 def death(look: Look, container: str) -> str:
     """Why a rank that should run does not, in one sentence."""
     if not look.exists:
-        known = not look.problem or "No such" in look.problem
-        return f"container {container} is gone" if known else f"docker does not answer: {look.problem[-300:]}"
+        said = look.problem[-300:]
+        return f"docker does not answer: {said}" if said else f"container {container} is gone"
     if look.oom_killed:
         return f"container {container} was killed for lack of memory (exit code {look.exit_code})"
-    return f"container {container} ended with exit code {look.exit_code}"
+    return f"container {container} ended {exit_words(look)}"
+
+
+def exit_words(look: Look) -> str:
+    return "without an exit code" if look.exit_code is None else f"with exit code {look.exit_code}"
 
 
 def traces_command(container: str) -> str:

@@ -213,9 +213,8 @@ class Watch:
             answer = self.means.ask(_watch.traces_command(self.rank["container_name"]))
             self._traces = _watch.traces(answer, self.look)
         seen = self._traces or _watch.Traces()
-        problem = "" if "No such" in self.look.problem else self.look.problem
-        if self._unread or seen.kernel or problem:
-            self.read(*seen.kernel, problem)
+        if self._unread or seen.kernel or self.look.problem:
+            self.read(*seen.kernel, self.look.problem)
         return {
             "host": self.rank["host"],
             "rank": self.rank["rank"],

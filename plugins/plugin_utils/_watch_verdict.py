@@ -16,7 +16,7 @@ from ansible_collections.gb10.serving.plugins.module_utils._engine_log import (
     of_all,
 )
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_causes import CAUSES
-from ansible_collections.gb10.serving.plugins.plugin_utils._watch import Look
+from ansible_collections.gb10.serving.plugins.plugin_utils._watch import Look, exit_words
 
 #: Causes that only say that something ended.
 VAGUE = ("unknown", "worker_died")
@@ -39,7 +39,7 @@ def answer(reading: Reading, look: Look, silent: float | None) -> dict[str, Any]
         return _named(said, "host_oom_killed", "high", "failed", ["docker says OOMKilled of the container"])
     if said["cause"] is None:
         killed = look.exit_code in SIGNALS
-        ended = [f"the container ended with exit code {look.exit_code}"] if look.exists else []
+        ended = [f"the container ended {exit_words(look)}"] if look.exists else []
         return _named(said, "worker_died" if killed else "unknown", "low", "failed", ended)
     return {**said, "verdict": "failed"}
 

@@ -38,7 +38,7 @@ def test_rank_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = "\n".join(f"2026-01-02T10:00:0{at}Z {line}" for at, line in enumerate("\n".join(LINES).split("\n")))
 
     def command(_self: Any, _command: str) -> dict[str, str]:
-        return {"stdout": f"{'a' * 64} {state}\n{_watch.SEPARATOR}\n{log}\n"}
+        return {"stdout": f"{_watch.STATE} {'a' * 64} {state}\n{_watch.SEPARATOR}\n{log}\n"}
 
     monkeypatch.setattr(rank_wait.ActionModule, "_low_level_execute_command", command)
     task = SimpleNamespace(check_mode=False, args={"spec": spec()}, async_val=0, diff=False)

@@ -16,7 +16,7 @@ T0 = nanoseconds("2026-11-30T10:00:00Z")
 
 
 def output(state: dict[str, object] | None, log: str) -> str:
-    return f"{ID + ' ' + json.dumps(state) if state else ''}\n{_watch.SEPARATOR}\n{log}"
+    return f"{f'{_watch.STATE} {ID} {json.dumps(state)}' if state else ''}\n{_watch.SEPARATOR}\n{log}"
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,48 @@ def test_dead_rank(text: str, words: str) -> None:
     look = _watch.parse(text)
     assert not look.running
     assert words in _watch.death(look, "c")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "WARNING: Error loading config file: /root/.docker/config.json: permission denied\n",
+        "Emulate Docker CLI using podman. Create /etc/containers/nodocker to quiet msg.\n",
+        "sudo: unable to resolve host spark-a: Name or service not known\r\n",
+    ],
+)
+def test_what_others_say_beside_the_state_does_not_count(other: str) -> None:
+    state = {"Running": True, "ExitCode": 0, "StartedAt": "2026-11-30T10:00:00Z"}
+    log = f"{other}2026-11-30T10:00:01Z one\n"
+    for text in (other + output(state, log), output(state, log).replace(_watch.SEPARATOR, other + _watch.SEPARATOR)):
+        look = _watch.parse(text)
+        assert (look.exists, look.running, look.container, look.problem) == (True, True, ID, "")
+        assert [line.text for line in look.lines] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"Running": False}, "ended without an exit code"),
+        ({"Running": False, "ExitCode": None}, "without an exit code"),
+    ],
+)
+def test_a_state_without_exit_code(state: dict[str, object], words: str) -> None:
+    look = _watch.parse(output(state, ""))
+    assert look.exists and not look.running and words in _watch.death(look, "c")
+
+
+@pytest.mark.parametrize("state", ["[1]", '{"Status": "x"}', "{", "null"])
+def test_a_state_that_is_none(state: str) -> None:
+    text = f"{_watch.STATE} {ID} {state}\n{_watch.SEPARATOR}\n2026-11-30T10:00:01Z one\n"
+    assert not _watch.parse(text).exists
+
+
+def test_a_time_that_is_none() -> None:
+    state = {"Running": True, "StartedAt": "2026-13-01T00:00:00Z"}
+    log = "2026-11-30T10:00:01Z one\n2026-13-99T99:99:99Z x\n2026-02-31T10:00:00Z y\n"
+    look = _watch.parse(output(state, log))
+    assert look.started_at == 0 and [line.at for line in look.lines] == [T0 + 10**9] * 3
 
 
 def test_only_what_is_missing_is_asked_for() -> None:

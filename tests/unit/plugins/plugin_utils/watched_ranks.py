@@ -111,7 +111,7 @@ class Node:
         since = float(found[1]) - EPOCH if found else 0
         until = min(now, self.end) if self.end is not None else now
         lines = [f"{stamp(at)} {text}\n" for at, text in self.log if since - 1e-6 <= at <= until]
-        return f"{'a' * 64} {json.dumps(state)}\n{_watch.SEPARATOR}\n{''.join(lines)}"
+        return f"{_watch.STATE} {'a' * 64} {json.dumps(state)}\n{_watch.SEPARATOR}\n{''.join(lines)}"
 
 
 def stamp(at: float) -> str:
