@@ -16,7 +16,8 @@ from ansible.utils.display import Display
 from ansible_collections.gb10.serving.plugins.module_utils import _redact
 from ansible_collections.gb10.serving.plugins.plugin_utils import _engines, _hostvars, _watch_sockets, _watch_stall
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_board import Board
-from ansible_collections.gb10.serving.plugins.plugin_utils._watch_rank import Limits, Means, Watch
+from ansible_collections.gb10.serving.plugins.plugin_utils._watch_means import Limits, Means
+from ansible_collections.gb10.serving.plugins.plugin_utils._watch_rank import Watch
 
 display = Display()
 

@@ -213,6 +213,12 @@ CAUSES: dict[str, Cause] = {
         "The user is not in the group docker.",
         "Run with become, or add the user to the group docker and log in again.",
     ),
+    "docker_unreachable": Cause(
+        "`Cannot connect to the Docker daemon`, a docker that does not end its answer.",
+        "The docker daemon of this node does not run, is being restarted, or hangs.",
+        "See `systemctl status docker` and `journalctl -u docker` on that node; restart docker there, or the node if "
+        "docker hangs.",
+    ),
     "disk_full": Cause(
         "`No space left on device`, `Disk quota exceeded`.",
         "The file system of the images, of the model or of the cache is full on this node.",

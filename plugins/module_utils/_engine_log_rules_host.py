@@ -155,8 +155,12 @@ HOST: tuple[Rule, ...] = (
     *rules(
         "docker_permission", DECISIVE,
         r"permission denied while trying to connect to the (?:Docker|docker)",
-        r"Cannot connect to the Docker daemon at",
         r"dial unix \S*docker\.sock: connect: permission denied|docker\.sock.*[Pp]ermission denied",
+    ),
+    *rules(
+        "docker_unreachable", DECISIVE,
+        r"Cannot connect to the Docker daemon at|Is the docker daemon running",
+        r"dial unix \S*docker\.sock: connect: (?:no such file|connection refused)",
     ),
     *rules(
         "disk_full", ROOT + 5,

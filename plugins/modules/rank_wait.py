@@ -17,6 +17,7 @@ description:
   - Runs for all ranks at the same time. The first that fails ends the waiting of all others; what all of them show then
     tells which rank has the cause, and what on the others only follows from it.
   - Logs are read as M(gb10.serving.engine_log_info) reads them.
+  - A docker that refuses to answer is asked again for 10 seconds, one that hangs for a minute.
   - Shows each step of the start as it is reached.
   - API keys and other secrets are taken out of all lines of a log before anything is done with them.
 extends_documentation_fragment:

@@ -23,6 +23,15 @@ SEPARATOR = "--- gb10 log ---"
 #: Before the state in the answer of COMMAND: docker's client, sudo and others may say something of their own first.
 STATE = "gb10-state"
 
+#: At the end of a log that docker did not print to its end.
+LATE = "--- gb10 late ---"
+
+#: Seconds that docker may take for a state, and for a log.
+STATE_SECONDS = 10
+LOG_SECONDS = 20
+#: Exit codes by which ``timeout`` says that it ended a program.
+_TIMED_OUT = ("124", "137")
+
 #: Bytes of a log that one answer carries at most: its begin, where it is read for the first time, and its end.
 HEAD_BYTES = 128 * 1024
 TAIL_BYTES = 256 * 1024
@@ -58,6 +67,9 @@ class Look:
     lines: list[Stamped] = field(default_factory=list)
     #: What docker said instead of a state, or why it could not start the container.
     problem: str = ""
+    #: Docker neither knows the container nor says that it is gone; and whether it said nothing at all in time.
+    unanswered: bool = False
+    hangs: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,24 +100,33 @@ def nanoseconds(text: str) -> int:
 
 
 def command(container: str, since: int) -> str:
-    """A shell command that prints the container's state after its mark, the separator, and its log from ``since`` on with times."""
+    """A shell command that prints the container's state after its mark, the separator, and its log with times.
+
+    The log is printed from ``since`` on, and only where there is a state. Nothing is waited for without limit.
+    """
     name = shlex.quote(container)
     cut = f"tail -c {TAIL_BYTES}" if since else f"(head -c {HEAD_BYTES}; tail -c {TAIL_BYTES})"
     start = f"--since {since // 10**9}.{since % 10**9:09d} " if since else ""
+    form = f"'{STATE} {{{{.Id}}}} {{{{json .State}}}}'"
     return (
-        f"docker container inspect --format '{STATE} {{{{.Id}}}} {{{{json .State}}}}' {name} "
-        "2>&1; "
-        f"echo '{SEPARATOR}'; docker logs --timestamps {start}{name} 2>&1 | {cut}"
+        f"timeout -k 1 {STATE_SECONDS} docker container inspect --format {form} {name} 2>&1; "
+        f'code=$?; echo "{SEPARATOR} $code"; '
+        f"[ $code -ne 0 ] || {{ timeout -k 1 {LOG_SECONDS} docker logs --timestamps {start}{name} 2>&1; "
+        f"case $? in {'|'.join(_TIMED_OUT)}) echo '{LATE}';; esac; }} | {cut}"
     )
 
 
 def parse(output: str) -> Look:
     """The answer of COMMAND. A container that is gone has no state line; what else was said counts only then."""
-    said, _separator, log = output.partition(SEPARATOR)
+    said, _separator, rest = output.partition(SEPARATOR)
+    code, _newline, log = rest.partition("\n")
     found = _STATE.search(said)
     state = _state(found["state"]) if found else {}
     if not found or not state:
-        return Look(False, False, problem="" if _GONE.search(said) else said.strip())
+        return _no_state(said.strip(), code.strip() in _TIMED_OUT)
+    lines = _stamped(log.splitlines())
+    if state["Running"] and not lines and LATE in log:
+        return Look(False, False, problem=_late("docker logs", LOG_SECONDS), unanswered=True, hangs=True)
     running = bool(state["Running"])
     return Look(
         exists=True,
@@ -115,9 +136,21 @@ def parse(output: str) -> Look:
         container=found["container"],
         started_at=nanoseconds(str(state.get("StartedAt"))),
         finished_at=0 if running else nanoseconds(str(state.get("FinishedAt"))),
-        lines=_stamped(log.splitlines()),
+        lines=lines,
         problem=str(state.get("Error") or ""),
     )
+
+
+def _no_state(said: str, timed_out: bool) -> Look:
+    if _GONE.search(said):
+        return Look(False, False)
+    if timed_out:
+        said = f"{_late('docker container inspect', STATE_SECONDS)} {said}".strip()
+    return Look(False, False, problem=said or "it says nothing", unanswered=True, hangs=timed_out)
+
+
+def _late(asked: str, seconds: int) -> str:
+    return f"`{asked}` did not end within {seconds} s"
 
 
 def _state(text: str) -> dict[str, Any]:
@@ -140,6 +173,8 @@ def _stamped(raw: Iterable[str]) -> list[Stamped]:
     """Lines with their times; one without a time, as after a cut, has that of the line before, or is left out."""
     lines: list[Stamped] = []
     for line in raw:
+        if line == LATE:
+            continue
         at = nanoseconds(line)
         text = line.partition(" ")[2] if at else line
         at = at or (lines[-1].at if lines else 0)
@@ -148,11 +183,12 @@ def _stamped(raw: Iterable[str]) -> list[Stamped]:
     return lines
 
 
-def death(look: Look, container: str) -> str:
+def death(look: Look, container: str, host: str) -> str:
     """Why a rank that should run does not, in one sentence."""
+    if look.unanswered:
+        return f"docker on {host} does not answer: {look.problem[-300:]}"
     if not look.exists:
-        said = look.problem[-300:]
-        return f"docker does not answer: {said}" if said else f"container {container} is gone"
+        return f"container {container} is gone"
     if look.oom_killed:
         return f"container {container} was killed for lack of memory (exit code {look.exit_code})"
     return f"container {container} ended {exit_words(look)}"
@@ -169,7 +205,7 @@ def traces_command(container: str) -> str:
         "cut -d' ' -f1 /proc/uptime; date +%s; "
         "timeout 2 dmesg 2>/dev/null | grep -E 'oom-kill:|NVRM: Xid' | tail -n 20; "
         f"echo '{SEPARATOR}'; "
-        f"pids=$(timeout 2 docker top {name} -eo pid 2>/dev/null | tail -n +2 | tr -d ' ' | paste -sd '|' -); "
+        f"pids=$(timeout -k 1 2 docker top {name} -eo pid 2>/dev/null | tail -n +2 | tr -d ' ' | paste -sd '|' -); "
         '[ -z "$pids" ] || { timeout 2 ss -Htnp; timeout 2 ss -Htlnp; } 2>/dev/null | '
         'grep -E "pid=($pids)," | head -n 200; '
         f"echo '{SEPARATOR}'; timeout 2 ip -o -4 addr show 2>/dev/null; "

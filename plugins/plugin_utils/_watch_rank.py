@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +13,7 @@ from ansible_collections.gb10.serving.plugins.module_utils._engine_log import SI
 from ansible_collections.gb10.serving.plugins.plugin_utils import _watch, _watch_sockets, _watch_stall, _watch_verdict
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_board import Board
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_log import Log
+from ansible_collections.gb10.serving.plugins.plugin_utils._watch_means import Limits, Means, Patience
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_sockets import Network
 
 POLL_SECONDS = 1.0
@@ -32,24 +32,6 @@ READING_SHARE = 0.25
 PERCENT_STEP = 10
 
 
-@dataclass(frozen=True)
-class Means:
-    """How a watch reaches the world."""
-
-    ask: Callable[[str], str]
-    clock: Callable[[], float]
-    sleep: Callable[[float], None]
-    tell: Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Seconds: without progress by what is done, and in all."""
-
-    allowances: Mapping[str, float]
-    timeout: float
-
-
 class Watch:
     """One rank under watch."""
 
@@ -66,10 +48,11 @@ class Watch:
         self.net = net
         self.started = means.clock()
         self.log = Log()
-        self.look = _watch.Look(False, False)
+        self.look = _watch.Look(True, True)
+        self.patience = Patience()
         self.reading: Reading = read("", "unknown", engine.STEPS)
-        self._judged: dict[tuple[bool, bool], dict[str, Any]] = {}
-        self.answer = _watch_verdict.answer(self.reading, _watch.Look(True, True), 0)
+        self._judged: dict[tuple[bool, ...], dict[str, Any]] = {}
+        self.answer = _watch_verdict.answer(self.reading, self.look, 0)
         self.stall = _watch_stall.Clock(self.started)
         self.quiet = 0.0
         self._beside = self.started
@@ -100,13 +83,19 @@ class Watch:
     def poll(self) -> None:
         """One look at the node, and what it means."""
         name = self.rank["container_name"]
+        asked = self.means.clock()
         look = _watch.parse(self.means.ask(_watch.command(name, self.log.since)))
         now = self.means.clock()
+        known = self.patience.since is not None
+        if self.patience.bears(look, asked, now) and now - self.started <= self.limits.timeout:
+            if not known:
+                self._tell(f"docker does not answer, it is asked again  {self._seconds():.0f} s")
+            return
         fresh = self.log.add(look.lines)
         if look.exists or not self.look.exists:
             self.look = look
-        else:  # keep since when it ran
-            self.look = _watch.Look(False, False, container=self.look.container, problem=look.problem)
+        else:
+            self.look = replace(look, container=self.look.container, started_at=self.look.started_at)
         self.told.update(_watch.told(self.engine, fresh))
         self._unread += fresh
         if self._unread and (now >= self._read_next or not look.running):
@@ -132,7 +121,9 @@ class Watch:
         """How and why this rank has failed: dead, fatal or stalled. None while it has not."""
         look, now = self.look, self.means.clock()
         if not look.running:
-            return "dead", _watch.death(look, self.rank["container_name"])
+            return "lost" if look.unanswered else "dead", self._death()
+        if self.patience.since is not None:
+            return None  # nothing is known of it
         if self.answer["verdict"] == "failed" and self.reading.fatal:
             self._fatal_since = now if self._fatal_since is None else self._fatal_since
             if _watch_verdict.is_certain(self.answer) or now - self._fatal_since > LINGER_SECONDS:
@@ -161,9 +152,12 @@ class Watch:
             for (phase, at), end in zip(begun, until, strict=True)
         ]
 
+    def _death(self) -> str:
+        return _watch.death(self.look, self.rank["container_name"], self.rank["host"])
+
     def _judge(self, silent: float | None) -> dict[str, Any]:
         """What that means which was read last, worked out once: a long log takes a while."""
-        key = (self.look.running, silent is None or silent > SILENCE)
+        key = (self.look.running, self.look.unanswered, silent is None or silent > SILENCE)
         if key not in self._judged:
             self._judged[key] = _watch_verdict.answer(self.reading, self.look, silent)
         return self._judged[key]
@@ -197,7 +191,10 @@ class Watch:
             return
         self._shown = (words, -1 if percent is None else percent)
         share = "" if percent is None else f"  {percent} %"
-        self.means.tell(f"{self.rank['host']}  rank {self.rank['rank']}  {words}{share}  {self._seconds():.0f} s")
+        self._tell(f"{words}{share}  {self._seconds():.0f} s")
+
+    def _tell(self, words: str) -> None:
+        self.means.tell(f"{self.rank['host']}  rank {self.rank['rank']}  {words}")
 
     def _seconds(self) -> float:
         return self.means.clock() - self.started
@@ -213,8 +210,9 @@ class Watch:
             answer = self.means.ask(_watch.traces_command(self.rank["container_name"]))
             self._traces = _watch.traces(answer, self.look)
         seen = self._traces or _watch.Traces()
-        if self._unread or seen.kernel or self.look.problem:
-            self.read(*seen.kernel, self.look.problem)
+        problem = "" if self.look.unanswered else self.look.problem
+        if self._unread or seen.kernel or problem:
+            self.read(*seen.kernel, problem)
         return {
             "host": self.rank["host"],
             "rank": self.rank["rank"],
@@ -263,14 +261,15 @@ class Watch:
                 claim and _watch_verdict.is_certain(claim["answer"])
             )
             late = self.means.clock() - begun > LATE_SECONDS
-            view["settled"] = certain or late or view["answer"]["verdict"] == "failed"
+            away = self.patience.since is not None
+            view["settled"] = certain or late or away or view["answer"]["verdict"] == "failed"
             self.board.post("view", view)
             if view["settled"]:
                 break
             self.means.sleep(GLANCE_SECONDS)
             self.poll()
             if not self.look.running:
-                reason = reason or _watch.death(self.look, self.rank["container_name"])
+                reason = reason or self._death()
         while (decision := self.board.decision()) is None and self.means.clock() - begun < DECISION_SECONDS:
             self.means.sleep(GLANCE_SECONDS)
         words = f"stopped waiting: rank {first.get('rank')} on {first.get('host')} failed"

@@ -12,6 +12,7 @@ from ansible_collections.gb10.serving.plugins.module_utils._engine_log import (
     EVIDENCE_LINES,
     OF_A_PEER,
     Reading,
+    classify,
     judge,
     of_all,
 )
@@ -35,6 +36,9 @@ def answer(reading: Reading, look: Look, silent: float | None) -> dict[str, Any]
     if look.running:
         return judge(reading, silent)
     said = judge(reading, 0)
+    if look.unanswered:
+        cause = "docker_permission" if classify(look.problem)["cause"] == "docker_permission" else "docker_unreachable"
+        return said if is_certain(said) else _named(said, cause, "high", "failed", look.problem.splitlines())
     if look.oom_killed and said["confidence"] != "high":
         return _named(said, "host_oom_killed", "high", "failed", ["docker says OOMKilled of the container"])
     if said["cause"] is None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
@@ -47,9 +51,17 @@ def test_running_rank() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (output(None, "Error: No such container: c"), "container c is gone"),
         (f"Error: No such container: c\n{_watch.SEPARATOR}\n", "container c is gone"),
-        (f"Cannot connect to the Docker daemon\n{_watch.SEPARATOR}\n", "docker does not answer: Cannot connect"),
+        (f"Error response from daemon: No such container: c\n{_watch.SEPARATOR} 1\n", "container c is gone"),
+        (f"Cannot connect to the Docker daemon\n{_watch.SEPARATOR}\n", "docker on h does not answer: Cannot connect"),
+        (f"dial unix docker.sock: connect: no such file or directory\n{_watch.SEPARATOR} 1\n", "docker on h does not"),
+        (f"{_watch.SEPARATOR} 124\n", "docker on h does not answer: `docker container inspect` did not end within 10"),
+        (f"Killed\n{_watch.SEPARATOR} 137\n", "does not answer: `docker container inspect` did not end within 10 s"),
+        ("", "docker on h does not answer: it says nothing"),
+        (
+            output({"Running": True}, f"WARNING: x\n{_watch.LATE}\n"),
+            "does not answer: `docker logs` did not end within",
+        ),
         (output({"Running": False, "ExitCode": 1, "OOMKilled": False}, "x"), "container c ended with exit code 1"),
         (
             output({"Running": False, "ExitCode": 137, "OOMKilled": True}, "x"),
@@ -60,7 +72,7 @@ def test_running_rank() -> None:
 def test_dead_rank(text: str, words: str) -> None:
     look = _watch.parse(text)
     assert not look.running
-    assert words in _watch.death(look, "c")
+    assert words in _watch.death(look, "c", "h")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +101,7 @@ def test_what_others_say_beside_the_state_does_not_count(other: str) -> None:
 )
 def test_a_state_without_exit_code(state: dict[str, object], words: str) -> None:
     look = _watch.parse(output(state, ""))
-    assert look.exists and not look.running and words in _watch.death(look, "c")
+    assert look.exists and not look.running and words in _watch.death(look, "c", "h")
 
 
 @pytest.mark.parametrize("state", ["[1]", '{"Status": "x"}', "{", "null"])
@@ -103,6 +115,43 @@ def test_a_time_that_is_none() -> None:
     log = "2026-11-30T10:00:01Z one\n2026-13-99T99:99:99Z x\n2026-02-31T10:00:00Z y\n"
     look = _watch.parse(output(state, log))
     assert look.started_at == 0 and [line.at for line in look.lines] == [T0 + 10**9] * 3
+
+
+def node(folder: Path, docker: str, command: str) -> tuple[str, float]:
+    """What the command prints where docker is this script, and how long that takes."""
+    (folder / "docker").write_text(f"#!/bin/sh\n{docker}\n")
+    (folder / "docker").chmod(0o755)
+    begun = time.monotonic()
+    done = subprocess.run(
+        ["/bin/sh", "-c", command], stdout=subprocess.PIPE, text=True, check=False, timeout=60,
+        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    return done.stdout, time.monotonic() - begun
+
+
+STATE = """{"Running": true, "StartedAt": "2026-11-30T10:00:00Z"}"""
+
+
+def test_the_command_as_a_shell_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_watch, "STATE_SECONDS", 1)
+    monkeypatch.setattr(_watch, "LOG_SECONDS", 1)
+    warns = "echo 'WARNING: config.json: permission denied' >&2"
+    state = f"echo '{_watch.STATE} {ID} {STATE}'"
+    well = f"{warns}; case $1 in logs) echo 2026-11-30T10:00:01Z one ;; *) {state} ;; esac"
+    told, _seconds = node(tmp_path, well, _watch.command("c", 0))
+    look = _watch.parse(told)
+    assert look.running and [line.text for line in look.lines] == ["one"]
+    told, seconds = node(tmp_path, "exec sleep 30", _watch.command("c", 0))
+    assert _watch.parse(told).hangs and seconds < 8
+    for since in (0, 1):  # a log that is not printed to its end is one all the same
+        slow = f"case $1 in logs) echo 2026-11-30T10:00:01Z one; exec sleep 30 ;; *) {state} ;; esac"
+        told, seconds = node(tmp_path, slow, _watch.command("c", since))
+        look = _watch.parse(told)
+        assert look.running and [line.text for line in look.lines] == ["one"] and seconds < 8
+    told, seconds = node(tmp_path, f"case $1 in logs) exec sleep 30 ;; *) {state} ;; esac", _watch.command("c", 0))
+    assert _watch.parse(told).unanswered and seconds < 8
+    told, _seconds = node(tmp_path, "echo Error: No such container: c >&2; exit 1", _watch.command("c", 0))
+    assert _watch.parse(told) == Look(False, False)
 
 
 def test_only_what_is_missing_is_asked_for() -> None:

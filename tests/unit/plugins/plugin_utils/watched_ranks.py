@@ -17,7 +17,8 @@ from typing import Any
 from ansible_collections.gb10.serving.plugins.plugin_utils import _watch, _watch_stall
 from ansible_collections.gb10.serving.plugins.plugin_utils._engines import vllm
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_board import Board
-from ansible_collections.gb10.serving.plugins.plugin_utils._watch_rank import Limits, Means, Watch
+from ansible_collections.gb10.serving.plugins.plugin_utils._watch_means import Limits, Means
+from ansible_collections.gb10.serving.plugins.plugin_utils._watch_rank import Watch
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_sockets import Network
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "engine_logs"
@@ -96,6 +97,12 @@ class Node:
     places: str = ""
     #: From then on the node does not answer.
     lost: float | None = None
+    #: Between these docker says this instead of a state, or nothing at all until it is given up.
+    away: tuple[float, float] = (0, 0)
+    away_words: str = (
+        "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
+    )
+    hangs: bool = False
     asked: list[str] = field(default_factory=list)
 
     def answer(self, command: str, now: float) -> str:
@@ -104,6 +111,8 @@ class Node:
             raise ConnectionError("no route")
         if "dmesg" in command:
             return f"1.0\n{EPOCH}\n{_watch.SEPARATOR}\n{self.sockets}{_watch.SEPARATOR}\n{self.places}"
+        if self.away[0] <= now < self.away[1]:
+            return f"{'' if self.hangs else self.away_words}\n{_watch.SEPARATOR} {124 if self.hangs else 1}\n"
         ended = self.end is not None and now >= self.end
         state = {"Running": not ended, "ExitCode": self.exit_code, "OOMKilled": self.oom and ended, "Error": ""}
         state |= {"StartedAt": stamp(0), "FinishedAt": stamp(self.end or 0)}
@@ -111,7 +120,7 @@ class Node:
         since = float(found[1]) - EPOCH if found else 0
         until = min(now, self.end) if self.end is not None else now
         lines = [f"{stamp(at)} {text}\n" for at, text in self.log if since - 1e-6 <= at <= until]
-        return f"{_watch.STATE} {'a' * 64} {json.dumps(state)}\n{_watch.SEPARATOR}\n{''.join(lines)}"
+        return f"{_watch.STATE} {'a' * 64} {json.dumps(state)}\n{_watch.SEPARATOR} 0\n{''.join(lines)}"
 
 
 def stamp(at: float) -> str:
@@ -136,7 +145,8 @@ def watch(
         name = f"node-{number}"
 
         def ask(command: str) -> str:
-            world.sleep(name, ASK_SECONDS)
+            hangs = node.hangs and node.away[0] <= world.now < node.away[1] and "dmesg" not in command
+            world.sleep(name, _watch.STATE_SECONDS if hangs else ASK_SECONDS)
             return node.answer(command, world.now)
 
         def work() -> Any:
