@@ -65,6 +65,8 @@ class Look:
     started_at: int = 0
     finished_at: int = 0
     lines: list[Stamped] = field(default_factory=list)
+    #: The node's clock just before the lines were printed; 0 when it is not known.
+    now: int = 0
     #: What docker said instead of a state, or why it could not start the container.
     problem: str = ""
     #: Docker neither knows the container nor says that it is gone; and whether it said nothing at all in time.
@@ -110,7 +112,7 @@ def command(container: str, since: int) -> str:
     form = f"'{STATE} {{{{.Id}}}} {{{{json .State}}}}'"
     return (
         f"timeout -k 1 {STATE_SECONDS} docker container inspect --format {form} {name} 2>&1; "
-        f'code=$?; echo "{SEPARATOR} $code"; '
+        f'code=$?; echo "{SEPARATOR} $code $(date +%s%N)"; '
         f"[ $code -ne 0 ] || {{ timeout -k 1 {LOG_SECONDS} docker logs --timestamps {start}{name} 2>&1; "
         f"case $? in {'|'.join(_TIMED_OUT)}) echo '{LATE}';; esac; }} | {cut}"
     )
@@ -119,11 +121,12 @@ def command(container: str, since: int) -> str:
 def parse(output: str) -> Look:
     """The answer of COMMAND. A container that is gone has no state line; what else was said counts only then."""
     said, _separator, rest = output.partition(SEPARATOR)
-    code, _newline, log = rest.partition("\n")
+    words, _newline, log = rest.partition("\n")
+    code, now, *_none = [*words.split(), "", ""]
     found = _STATE.search(said)
     state = _state(found["state"]) if found else {}
     if not found or not state:
-        return _no_state(said.strip(), code.strip() in _TIMED_OUT)
+        return _no_state(said.strip(), code in _TIMED_OUT)
     lines = _stamped(log.splitlines())
     if state["Running"] and not lines and LATE in log:
         return Look(False, False, problem=_late("docker logs", LOG_SECONDS), unanswered=True, hangs=True)
@@ -137,6 +140,7 @@ def parse(output: str) -> Look:
         started_at=nanoseconds(str(state.get("StartedAt"))),
         finished_at=0 if running else nanoseconds(str(state.get("FinishedAt"))),
         lines=lines,
+        now=int(now) if now.isdecimal() else 0,
         problem=str(state.get("Error") or ""),
     )
 

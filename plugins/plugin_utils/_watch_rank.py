@@ -91,7 +91,7 @@ class Watch:
             if not known:
                 self._tell(f"docker does not answer, it is asked again  {self._seconds():.0f} s")
             return
-        fresh = self.log.add(look.lines)
+        fresh = self.log.add(look.lines, look.now)
         if look.exists or not self.look.exists:
             self.look = look
         else:

@@ -141,6 +141,7 @@ def test_the_command_as_a_shell_runs_it(tmp_path: Path, monkeypatch: pytest.Monk
     told, _seconds = node(tmp_path, well, _watch.command("c", 0))
     look = _watch.parse(told)
     assert look.running and [line.text for line in look.lines] == ["one"]
+    assert abs(look.now / 1e9 - time.time()) < 60
     told, seconds = node(tmp_path, "exec sleep 30", _watch.command("c", 0))
     assert _watch.parse(told).hangs and seconds < 8
     for since in (0, 1):  # a log that is not printed to its end is one all the same
@@ -174,6 +175,19 @@ def test_no_line_comes_twice_or_is_lost() -> None:
     assert log.add([]) == []
     assert [line.text for line in log.lines()] == ["a", "b", "b", "c", "late", "c", "d"]
     assert log.last(2) == ["c", "d"]
+
+
+def test_a_clock_that_is_set_back() -> None:
+    log, now = Log(), T0 + 100 * 10**9
+    assert log.add(lines((90, "a"), (99, "b"), (99, "b")), now) == ["a", "b", "b"]
+    assert log.add(lines((100.5, "c")), now) == ["c"]  # written while docker answered
+    assert log.since == T0 + 98.5 * 10**9
+    assert log.add([], T0 + 40 * 10**9) == []  # by 60 s; from now on there are lines of that time
+    assert log.since < T0 + 30 * 10**9
+    again = [*lines((90, "a"), (99, "b"), (99, "b"), (100.5, "c")), *lines((39, "d"), (39, "d"))]
+    assert log.add(again, T0 + 41 * 10**9) == ["d", "d"]
+    assert log.since == T0 + 37 * 10**9
+    assert log.add([*again, *lines((42, "e"))], T0 + 43 * 10**9) == ["e"]
 
 
 def test_a_log_without_end_keeps_its_begin_and_its_end() -> None:

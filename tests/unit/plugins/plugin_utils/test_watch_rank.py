@@ -232,46 +232,6 @@ def test_a_node_that_is_lost_ends_the_waiting_of_the_others(tmp_path: Path) -> N
     assert at[0] - 40 < GOALS["dead"]
 
 
-@pytest.mark.parametrize(("away", "hangs"), [((40, 48), False), ((0, 8), False), ((40, 70), True)])
-def test_a_docker_that_comes_back_ends_nothing(tmp_path: Path, away: tuple[float, float], hangs: bool) -> None:
-    outcomes, _at, told = watch(tmp_path, [Node(GOOD[0]), Node(GOOD[1], away=away, hangs=hangs)])
-    assert outcomes[0]["ready"] and outcomes[1]["ready"]
-    assert sum("node-1  rank 1  docker does not answer, it is asked again" in line for line in told) == 1
-
-
-DENIED = "permission denied while trying to connect to the docker API at unix:///var/run/docker.sock"
-
-
-@pytest.mark.parametrize(
-    ("more", "within", "cause"),
-    [
-        ({}, 15, "docker_unreachable"),
-        ({"away_words": "podman: some other trouble: access denied"}, 15, "docker_unreachable"),
-        ({"away_words": DENIED}, 15, "docker_permission"),
-        ({"hangs": True}, 80, "docker_unreachable"),
-    ],
-)
-def test_a_docker_that_stays_away_is_named(tmp_path: Path, more: dict[str, Any], within: float, cause: str) -> None:
-    outcomes, at, _told = watch(tmp_path, [Node(GOOD[0][:9]), Node(GOOD[1][:4], away=(40, 9999), **more)])
-    assert 50 < max(at) < 40 + within
-    for outcome in outcomes:
-        assert (outcome["cause"], outcome["first"]) == (cause, {"host": "node-1", "rank": 1})
-    assert f"{cause} (high confidence): docker on node-1 does not answer: " in outcomes[1]["msg"]
-    said = (
-        "`docker container inspect` did not end within 10 s" if more.get("hangs") else more.get("away_words", "Cannot")
-    )
-    assert said in outcomes[1]["evidence"][0]
-
-
-def test_a_docker_that_hangs_holds_up_no_other_end(tmp_path: Path) -> None:
-    """Neither the failure of another rank nor the end of the time is waited for longer than one answer may take."""
-    nodes = [dead("vllm-missing-shard.txt", 1), Node(GOOD[1][:4], away=(15, 9999), hangs=True)]
-    outcomes, at, _told = watch(tmp_path, nodes)
-    assert max(at) < 20 + 15 and outcomes[0]["cause"] == outcomes[1]["cause"] == "model_incomplete"
-    outcomes, at, _told = watch(tmp_path, [Node([], away=(0, 9999), hangs=True)], timeout=25)
-    assert 25 < max(at) < 25 + 15 and outcomes[0]["cause"] == "docker_unreachable"
-
-
 def test_the_same_release_may_be_waited_for_again(tmp_path: Path) -> None:
     """After a failed restart the release of before, which is the same, is started once more."""
     failed, _at, _told = watch(tmp_path, [Node([], 3, 1), Node([])])

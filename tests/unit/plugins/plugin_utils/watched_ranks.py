@@ -103,6 +103,8 @@ class Node:
         "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
     )
     hangs: bool = False
+    #: When its clock is set back, and by how many seconds.
+    set_back: tuple[float, float] = (1e9, 0)
     asked: list[str] = field(default_factory=list)
 
     def answer(self, command: str, now: float) -> str:
@@ -119,8 +121,13 @@ class Node:
         found = re.search(r"--since ([\d.]+)", command)
         since = float(found[1]) - EPOCH if found else 0
         until = min(now, self.end) if self.end is not None else now
-        lines = [f"{stamp(at)} {text}\n" for at, text in self.log if since - 1e-6 <= at <= until]
-        return f"{_watch.STATE} {'a' * 64} {json.dumps(state)}\n{_watch.SEPARATOR} 0\n{''.join(lines)}"
+        written = [(self.clock(at), text) for at, text in self.log if at <= until]
+        lines = [f"{stamp(at)} {text}\n" for at, text in written if since - 1e-6 <= at]
+        nanoseconds = int((EPOCH + self.clock(now)) * 1e9)
+        return f"{_watch.STATE} {'a' * 64} {json.dumps(state)}\n{_watch.SEPARATOR} 0 {nanoseconds}\n{''.join(lines)}"
+
+    def clock(self, at: float) -> float:
+        return at - self.set_back[1] if at >= self.set_back[0] else at
 
 
 def stamp(at: float) -> str:
