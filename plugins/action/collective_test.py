@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.gb10.serving.plugins.module_utils._collective import container_name
-from ansible_collections.gb10.serving.plugins.plugin_utils._collective_ender import Ender, ended
+from ansible_collections.gb10.serving.plugins.plugin_utils._collective_ender import Ender, Remover, ended
 from ansible_collections.gb10.serving.plugins.plugin_utils._watch_board import Board
 
 display = Display()
@@ -64,7 +63,7 @@ class ActionModule(ActionBase):
         self, board: Board, host: str, given: dict[str, Any], task_vars: dict[str, Any]
     ) -> dict[str, Any]:
         name = container_name(given["spec"], given["rank"])
-        ender = Ender(lambda: board.failure() is not None, lambda: self._remove(name))
+        ender = Ender(lambda: board.failure() is not None, Remover(name, self._ask))
         ran: dict[str, Any] = {}
         try:
             ran = self._execute_module(
@@ -81,8 +80,6 @@ class ActionModule(ActionBase):
             ran["collective"] = ended(collective, first)
         return ran
 
-    def _remove(self, name: str) -> bool:
-        """Whether there was such a container: docker names what it has removed."""
-        command = f"docker rm --force --volumes {shlex.quote(name)}"
+    def _ask(self, command: str) -> tuple[int, str]:
         done = self._low_level_execute_command(command, sudoable=True)
-        return done["rc"] == 0 and name in str(done["stdout"]).split()
+        return int(done["rc"]), f"{done['stdout']}\n{done['stderr']}"

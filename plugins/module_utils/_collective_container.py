@@ -22,6 +22,8 @@ from ansible_collections.gb10.serving.plugins.module_utils._job import JobError
 REMOVE_SECONDS = 20
 #: Seconds that its client may take to notice.
 REST_SECONDS = 5.0
+#: Seconds beyond its time that the test may take to remove its container, and the least that a command of Docker gets.
+OVER_SECONDS, LEAST_SECONDS = 5.0, 1.0
 
 
 def script() -> str:
@@ -31,57 +33,63 @@ def script() -> str:
     return str(source)
 
 
-def run(argv: list[str], name: str, until: float) -> tuple[str, int | None]:
-    """Output and exit code of the container, which is None when it had to be ended."""
+def left(until: float) -> float:
+    return max(LEAST_SECONDS, until - time.monotonic())
+
+
+def run(argv: list[str], name: str, until: float, last: float) -> tuple[str, int | None]:
+    """Output and exit code of the container, None when it had to be ended, which is given up at ``last``."""
     # Not run_command: it cannot be bounded, and a container outlives the client that started it.
     with subprocess.Popen(  # pylint: disable=ansible-bad-function
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as process:
         try:
-            output, _none = process.communicate(timeout=max(1.0, until - time.monotonic()))
+            output, _none = process.communicate(timeout=left(until))
             return output, process.returncode
         except subprocess.TimeoutExpired:
-            remove(name)
-            return rest(process), None
+            remove(last, name)
+            return rest(process, last), None
         except BaseException:
             process.kill()
             raise
 
 
-def rest(process: subprocess.Popen[str]) -> str:
+def rest(process: subprocess.Popen[str], until: float) -> str:
     """What a client printed whose container is gone; not waited for longer than need be."""
     told: Any = ""
     for stop in (lambda: None, process.kill):
         stop()
         try:
-            return process.communicate(timeout=REST_SECONDS)[0]
+            return process.communicate(timeout=min(REST_SECONDS, left(until)))[0]
         except subprocess.TimeoutExpired as error:
             told = error.output or ""
     return told.decode(errors="replace") if isinstance(told, bytes) else str(told)
 
 
-def remove(*names: str) -> None:
-    """Whether they were there does not matter."""
-    _image_docker.run(["docker", "rm", "--force", "--volumes", *names], REMOVE_SECONDS)
+def remove(until: float, *names: str) -> None:
+    """Whether they were there does not matter. Docker goes on removing when it is not waited for any more."""
+    _image_docker.run(["docker", "rm", "--force", "--volumes", *names], min(REMOVE_SECONDS, left(until)))
 
 
-def leftovers(name: str) -> list[str]:
+def leftovers(until: float, name: str) -> list[str]:
     """Containers of tests of this deployment, whatever rank the node had then."""
     argv = ["docker", "ps", "--all", "--quiet", "--filter", f"label={_collective.LABEL}={name}"]
-    return _image_docker.run(argv, REMOVE_SECONDS)[1].split()
+    return _image_docker.run(argv, min(REMOVE_SECONDS, left(until)))[1].split()
 
 
-def image_here(spec: dict[str, Any]) -> dict[str, Any]:
+def image_here(until: float, spec: dict[str, Any]) -> dict[str, Any]:
     """The image that the test would run; empty when Docker does not say, which its start will show."""
     try:
-        return _image_docker.inspect(spec["engine"]["image"]["ref"])
+        return _image_docker.inspect(spec["engine"]["image"]["ref"], lambda argv: _image_docker.run(argv, left(until)))
     except JobError:
         return {}
 
 
 def test(spec: dict[str, Any], number: int, timeout: int, port: int) -> dict[str, Any]:
     begun = time.monotonic()
-    image = image_here(spec)
+    end = begun + timeout
+    last = end + OVER_SECONDS
+    image = image_here(end, spec)
     wrong = _rank_refused.other_image(spec, image) if image else None
     if wrong:
         # Nothing is run: what another image adds up says nothing of this deployment.
@@ -94,17 +102,16 @@ def test(spec: dict[str, Any], number: int, timeout: int, port: int) -> dict[str
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(_collective.env_file(spec, number))
-        remove(name, *leftovers(spec["name"]))
-        left = timeout - (time.monotonic() - begun)
-        told = _collective.settings(spec, number, port, time.time(), left)
+        remove(end, name, *leftovers(end, spec["name"]))
+        told = _collective.settings(spec, number, port, time.time(), end - time.monotonic())
         argv = _collective.command(spec, number, env_path, script(), told)
         try:
-            output, code = run(argv, name, begun + timeout - _collective.CONTAINER_GRACE)
+            output, code = run(argv, name, end - _collective.CONTAINER_GRACE, last)
         except FileNotFoundError:
             output, code = "docker is not installed on this node", 127
     finally:
         os.unlink(env_path)
-        remove(name)
+        remove(last, name)
     secrets = _redact.known(_redact.of_env(_collective.rank_of(spec, number)["env"]))
     output = _redact.text(output, secrets)
     answer = _collective.read(spec, number, output, code, port, time.monotonic() - begun)

@@ -47,7 +47,8 @@ options:
     description: Number of the rank. The action plugin takes the one of the host.
     type: int
   timeout:
-    description: Seconds that the test may take in total, from 15 to 600.
+    description: >-
+      Seconds that the test may take in total, from 15 to 600. A Docker that does not answer makes it a few more.
     type: int
     default: 60
   port:

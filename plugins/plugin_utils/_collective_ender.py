@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shlex
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -26,8 +27,28 @@ GRACE = 1.0
 #: Seconds between two looks, and between two attempts: the container may not be there yet.
 LOOK, AGAIN = 0.2, 1.0
 #: Seconds that the process may take to end when its action has.
-LAST = 15.0
+LAST = 6.0
+#: Seconds that docker may take to remove the container before it is asked again; it goes on with it meanwhile.
+REMOVE = 5
 _ENDED = 10
+
+
+class Remover:
+    """Removes a container by ``ask``, which runs a command on the node and returns its exit code and what it said."""
+
+    def __init__(self, name: str, ask: Callable[[str], tuple[int, str]]) -> None:
+        self._name, self._ask, self._under_way = name, ask, False
+
+    def __call__(self) -> bool:
+        """Whether there was such a container: docker names what it has removed, or says that it is about to."""
+        code, said = self._ask(f"timeout -k 1 {REMOVE} docker rm --force --volumes {shlex.quote(self._name)} 2>&1")
+        if code == 0 and self._name in said.split():
+            return True
+        # Of one that was not removed in time, the next answer tells that it was there.
+        if "already in progress" in said or (self._under_way and "No such container" in said):
+            return True
+        self._under_way = self._under_way or code in (124, 137)
+        return False
 
 
 class Ender:

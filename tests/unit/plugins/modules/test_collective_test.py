@@ -35,7 +35,9 @@ run)
   rm -f "$here/container"
   exit "$(cat "$here/code")" ;;
 ps) cat "$here/leftovers" 2> /dev/null ;;
-rm) if [ -e "$here/container" ]; then kill "$(cat "$here/container")"; rm -f "$here/container"; fi ;;
+rm)
+  if [ -e "$here/hangs" ]; then exec sleep 40; fi
+  if [ -e "$here/container" ]; then kill "$(cat "$here/container")"; rm -f "$here/container"; fi ;;
 esac
 """
 IMAGE = {"Id": "sha256:1", "Size": 5, "RootFS": {"Layers": ["sha256:a"]}, "Config": {}}
@@ -119,8 +121,20 @@ def test_a_client_that_does_not_end_is_not_waited_for(monkeypatch: pytest.Monkey
     monkeypatch.setattr(_collective_container, "REST_SECONDS", 0.2)
     begun = time.monotonic()
     with subprocess.Popen(["sh", "-c", "echo told; sleep 14; :"], stdout=subprocess.PIPE, text=True) as process:
-        assert "told" in _collective_container.rest(process)
+        assert "told" in _collective_container.rest(process, begun + 60)
     assert time.monotonic() - begun < 10
+
+
+def test_a_docker_that_hangs_is_not_waited_for(docker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_collective_container, "OVER_SECONDS", 1.0)
+    (docker / "hangs").touch()
+    given(docker, out.until("store"), seconds=40)
+    answer = run(1, timeout=4)
+    assert answer["seconds"] < 4 + 6 and answer["stage"] == "store"
+    (docker / "docker").write_text("#!/bin/sh\nexec sleep 40\n")
+    begun = time.monotonic()
+    answer = run(1, timeout=4)
+    assert answer["skipped"] and time.monotonic() - begun < 4 + 8
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.gb10.serving.plugins.plugin_utils import _collective_ender
-from ansible_collections.gb10.serving.plugins.plugin_utils._collective_ender import Ender
+from ansible_collections.gb10.serving.plugins.plugin_utils._collective_ender import Ender, Remover
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +72,39 @@ def test_one_that_was_never_there_was_not_ended(tmp_path: Path) -> None:
     ender = Ender(lambda: True, lambda: not mark(tmp_path / "tried"))
     wait_for(tmp_path / "tried")
     assert ender.close() is False
+
+
+@pytest.mark.parametrize(
+    ("answers", "was_there"),
+    [
+        ([(0, "c\n")], [True]),
+        ([(0, "WARNING: config\nc\n")], [True]),
+        ([(1, "Error: No such container: c"), (0, "c")], [False, True]),
+        ([(0, "")], [False]),
+        ([(124, ""), (1, "Error: No such container: c")], [False, True]),
+        ([(137, ""), (1, "removal of container c is already in progress")], [False, True]),
+        ([(1, "Cannot connect"), (1, "Error: No such container: c")], [False, False]),
+    ],
+)
+def test_what_docker_says_of_the_removal(answers: list[tuple[int, str]], was_there: list[bool]) -> None:
+    asked: list[str] = []
+    left = list(answers)
+
+    def ask(command: str) -> tuple[int, str]:
+        asked.append(command)
+        return left.pop(0)
+
+    remove = Remover("c", ask)
+    assert [remove() for _answer in answers] == was_there
+    assert all(command.startswith("timeout ") and "docker rm --force --volumes c " in command for command in asked)
+
+
+def test_one_that_hangs_is_left_alone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_collective_ender, "LAST", 0.5)
+    ender = Ender(lambda: True, lambda: bool(time.sleep(30)))  # type: ignore[func-returns-value]
+    time.sleep(0.4)
+    begun = time.monotonic()
+    assert ender.close() is False and time.monotonic() - begun < 5
 
 
 def test_it_goes_when_its_action_is_killed(tmp_path: Path) -> None:
