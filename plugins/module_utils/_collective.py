@@ -183,6 +183,7 @@ def read(
             "gbps": round(bandwidth(event["reduced"], event["seconds"], spec["world_size"]), 2),
         }
         for event in seen.reduced
+        if event["seconds"] > 0  # too short to be timed
     ]
     result: dict[str, Any] = {
         "rank": number,

@@ -163,4 +163,5 @@ def _summary(answer: Mapping[str, Any], count: int, results: Mapping[int, Mappin
     name = f"NCCL {version}" if answer["backend"] == "nccl" else str(answer["backend"])
     rate = answer["bandwidth_gbps"]
     over = f" over {way}" if way else ""
-    return f"all-reduce of {count} ranks by {name}{over}: {rate:.3g} Gb/s, after {answer['seconds']:.0f} s"
+    measured = "no bandwidth measured" if rate is None else f"{rate:.3g} Gb/s"
+    return f"all-reduce of {count} ranks by {name}{over}: {measured}, after {answer['seconds']:.0f} s"

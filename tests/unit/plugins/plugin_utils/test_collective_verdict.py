@@ -53,6 +53,15 @@ def test_all_is_well() -> None:
     assert (answer["transport"], answer["bandwidth_gbps"], answer["seconds"]) == ("rdma", 134.22, 11.0)
 
 
+def test_a_time_of_nothing_is_no_bandwidth() -> None:
+    about = out.event(about={"torch": "2", "nccl": None, "gpu": False, "cuda": None})
+    zero, other = (out.event(reduced=1 << 20, count=1, seconds=seconds) for seconds in (0.0, 0.001))
+    ended = out.event(stage="end", at=1) + out.event(done=True)
+    answer = verdict((about + zero + ended, 0), (about + zero + ended, 0))
+    assert answer["ok"] and answer["bandwidth_gbps"] is None and "no bandwidth measured" in answer["summary"]
+    assert verdict((about + zero + other + ended, 0), (about + zero + ended, 0))["bandwidth_gbps"] > 0
+
+
 def test_the_slowest_rank_counts_and_is_warned_about() -> None:
     answer = verdict(GOOD, SLOW)
     assert answer["ok"] and answer["transport"] == "sockets"
