@@ -19,7 +19,8 @@ extends_documentation_fragment:
   - gb10.serving.attributes.info_module
 options:
   path:
-    description: File with the log, as docker, the journal or a terminal wrote it.
+    description: >-
+      File with the log, as docker, the journal or a terminal wrote it, in UTF-8, or in UTF-16 with a byte order mark.
     type: path
   text:
     description: The log itself, in place of O(path).
@@ -98,7 +99,11 @@ confidence:
   sample: high
 """
 
+import codecs
+import errno
+import io
 import os
+import stat
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -107,24 +112,48 @@ from ansible_collections.gb10.serving.plugins.module_utils._engine_log import cl
 #: Bytes read from the begin and from the end of a file.
 HEAD = 256 * 1024
 TAIL = 1024 * 1024
+BOM = "\ufeff"
 
 
 def read_ends(path: str) -> str:
     """The text of a file, without its middle if it is large.
 
     Raises:
-        OSError: not there or not readable.
+        OSError: not there, not readable, or no file with an end.
     """
-    with open(path, "rb") as stream:
-        size = os.fstat(stream.fileno()).st_size
+    # A pipe without a writer would be waited for, at its opening and at its reading.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb", buffering=0) as stream:
+        about = os.fstat(stream.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            code = errno.EISDIR if stat.S_ISDIR(about.st_mode) else errno.EINVAL
+            raise OSError(code, os.strerror(code) if code == errno.EISDIR else "It is a pipe, a device or a socket")
+        size = about.st_size
         if size <= HEAD + TAIL:
-            return stream.read(HEAD + TAIL).decode("utf-8", "replace")
-        head = stream.read(HEAD)
-        stream.seek(-TAIL, os.SEEK_END)
-        tail = stream.read(TAIL)
+            whole = read_some(stream, HEAD + TAIL)
+            return whole.decode(encoding_of(whole), "replace").removeprefix(BOM)
+        head = read_some(stream, HEAD)
+        encoding = encoding_of(head)
+        stream.seek((size - TAIL) // 2 * 2)  # at the begin of a character, where each has two bytes
+        tail = read_some(stream, TAIL).decode(encoding, "replace")
+    begin = head.decode(encoding, "replace").removeprefix(BOM)
     # Whole lines only.
-    head, tail = head[: head.rfind(b"\n") + 1], tail[tail.find(b"\n") + 1 :]
-    return (head + tail).decode("utf-8", "replace")
+    return begin[: begin.rfind("\n") + 1] + tail[tail.find("\n") + 1 :]
+
+
+def read_some(stream: io.FileIO, most: int) -> bytes:
+    """What there is up to ``most`` bytes; some files of the kernel have nothing at first, or less than they say."""
+    parts = []
+    while most > 0 and (part := stream.read(most)):
+        parts.append(part)
+        most -= len(part)
+    return b"".join(parts)
+
+
+def encoding_of(head: bytes) -> str:
+    """PowerShell writes what a program prints as UTF-16 into a file, with a mark at its begin."""
+    if head.startswith(codecs.BOM_UTF16_LE):
+        return "utf-16-le"
+    return "utf-16-be" if head.startswith(codecs.BOM_UTF16_BE) else "utf-8"
 
 
 def main() -> None:
@@ -147,7 +176,7 @@ def main() -> None:
         except OSError as error:
             module.fail_json(
                 msg=f"{os.uname().nodename}: the log {path} cannot be read: {error.strerror}. "
-                "Expected: a file that this user may read. Next step: check the path, or run with become."
+                "Expected: a regular file that this user may read. Next step: check the path, or run with become."
             )
     results = [classify(texts[0], params["silent_seconds"]), *(classify(text) for text in texts[1:])]
     module.exit_json(changed=False, **of_all(results)[0])

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -46,6 +47,55 @@ def test_large_file_is_read_by_its_ends(tmp_path: Path, monkeypatch: pytest.Monk
     path = tmp_path / "log"
     path.write_text("first\nsecond\nthird line is long\n" + "middle\n" * 50 + "before last\nlast\n", encoding="utf-8")
     assert engine_log_info.read_ends(str(path)) == "first\nsecond\nlast\n"
+
+
+def test_what_has_no_end_is_not_read(tmp_path: Path) -> None:
+    """In a process of its own, which may be ended: it would be waited for without limit."""
+    os.mkfifo(tmp_path / "pipe")
+    code = (
+        "import sys\n"
+        "from ansible_collections.gb10.serving.plugins.modules import engine_log_info\n"
+        "try:\n"
+        "    print(len(engine_log_info.read_ends(sys.argv[1])))\n"
+        "except OSError as error:\n"
+        "    print(error.strerror)\n"
+    )
+    root = str(Path(__file__).parents[4] / "collections")
+    seen = {}
+    for path in (str(tmp_path / "pipe"), "/dev/zero", str(tmp_path)):
+        done = subprocess.run(
+            [sys.executable, "-c", code, path], capture_output=True, text=True, check=False, timeout=30,
+            env={**os.environ, "PYTHONPATH": root},
+        )  # fmt: skip
+        seen[path] = done.stdout.strip()
+    assert list(seen.values()) == [*2 * ["It is a pipe, a device or a socket"], "Is a directory"]
+
+
+def test_a_file_with_nothing_to_read_yet_is_what_there_is() -> None:
+    parts = [b"one ", b"two", None, b"never"]
+
+    class Stream(io.FileIO):
+        def __init__(self) -> None:
+            super().__init__(os.devnull)
+
+        def read(self, _size: int | None = -1, /) -> Any:
+            return parts.pop(0)
+
+    with Stream() as stream:
+        assert engine_log_info.read_some(stream, 100) == b"one two"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-8"])
+@pytest.mark.parametrize("odd", [b"", b"x"])
+def test_what_powershell_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str, odd: bytes) -> None:
+    path = tmp_path / "log"
+    text = "first \u2713\r\n" + "middle\r\n" * 50 + "last\r\n"
+    path.write_bytes((engine_log_info.BOM + text).encode(encoding) + odd)
+    assert engine_log_info.read_ends(str(path)).startswith(text)
+    monkeypatch.setattr(engine_log_info, "HEAD", 50)
+    monkeypatch.setattr(engine_log_info, "TAIL", 50)
+    ends = engine_log_info.read_ends(str(path)).splitlines()
+    assert ends[0] == "first \u2713" and "last" in ends and len(ends) < 20 and set(ends[1:-2]) == {"middle"}
 
 
 def test_command_line_answers_as_documented() -> None:
