@@ -39,22 +39,26 @@ class Remover:
     def __init__(self, name: str, ask: Callable[[str], tuple[int, str]]) -> None:
         self._name, self._ask, self._under_way = name, ask, False
 
-    def __call__(self) -> bool:
-        """Whether there was such a container: docker names what it has removed, or says that it is about to."""
+    def __call__(self) -> bool | None:
+        """Whether there was such a container, by what docker says; None when it does not say so in time."""
         code, said = self._ask(f"timeout -k 1 {REMOVE} docker rm --force --volumes {shlex.quote(self._name)} 2>&1")
         if code == 0 and self._name in said.split():
             return True
         # Of one that was not removed in time, the next answer tells that it was there.
         if "already in progress" in said or (self._under_way and "No such container" in said):
             return True
-        self._under_way = self._under_way or code in (124, 137)
-        return False
+        late = code in (124, 137)
+        self._under_way = self._under_way or late
+        return None if late else False
 
 
 class Ender:
-    """``failed`` says whether another rank has failed; ``remove`` removes the container, and says if it was there."""
+    """``failed`` says whether another rank has failed; ``remove`` removes the container, and says if it was there.
 
-    def __init__(self, failed: Callable[[], bool], remove: Callable[[], bool]) -> None:
+    Where docker does not say, the rank counts as ended too: it would have waited for the one that has failed.
+    """
+
+    def __init__(self, failed: Callable[[], bool], remove: Callable[[], bool | None]) -> None:
         self._reader, self._writer = os.pipe()
         self._child = os.fork()
         if self._child == 0:
@@ -65,9 +69,9 @@ class Ender:
             finally:
                 os._exit(code)
 
-    def _watch(self, failed: Callable[[], bool], remove: Callable[[], bool]) -> bool:
+    def _watch(self, failed: Callable[[], bool], remove: Callable[[], bool | None]) -> bool:
         """Until the action closes its end, or is gone."""
-        due = None
+        due, under_way = None, False
         while not select.select([self._reader], [], [], LOOK)[0]:
             now = time.monotonic()
             if due is None and failed():
@@ -76,9 +80,11 @@ class Ender:
                 continue
             due = now + AGAIN
             with contextlib.suppress(Exception):  # the node may not answer this time
-                if remove():
+                removed = remove()
+                if removed:
                     return True
-        return False
+                under_way = under_way or removed is None
+        return under_way
 
     def close(self) -> bool:
         """Whether it ended the rank."""

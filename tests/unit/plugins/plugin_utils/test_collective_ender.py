@@ -81,12 +81,12 @@ def test_one_that_was_never_there_was_not_ended(tmp_path: Path) -> None:
         ([(0, "WARNING: config\nc\n")], [True]),
         ([(1, "Error: No such container: c"), (0, "c")], [False, True]),
         ([(0, "")], [False]),
-        ([(124, ""), (1, "Error: No such container: c")], [False, True]),
-        ([(137, ""), (1, "removal of container c is already in progress")], [False, True]),
+        ([(124, ""), (1, "Error: No such container: c")], [None, True]),
+        ([(137, ""), (1, "removal of container c is already in progress")], [None, True]),
         ([(1, "Cannot connect"), (1, "Error: No such container: c")], [False, False]),
     ],
 )
-def test_what_docker_says_of_the_removal(answers: list[tuple[int, str]], was_there: list[bool]) -> None:
+def test_what_docker_says_of_the_removal(answers: list[tuple[int, str]], was_there: list[bool | None]) -> None:
     asked: list[str] = []
     left = list(answers)
 
@@ -97,6 +97,16 @@ def test_what_docker_says_of_the_removal(answers: list[tuple[int, str]], was_the
     remove = Remover("c", ask)
     assert [remove() for _answer in answers] == was_there
     assert all(command.startswith("timeout ") and "docker rm --force --volumes c " in command for command in asked)
+
+
+def test_one_whose_removal_hangs_was_ended(tmp_path: Path) -> None:
+    def remove() -> None:
+        mark(tmp_path / "tried")
+
+    ender = Ender(lambda: True, remove)
+    wait_for(tmp_path / "tried")
+    time.sleep(0.1)
+    assert ender.close() is True
 
 
 def test_one_that_hangs_is_left_alone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
