@@ -58,15 +58,18 @@ REQUIRED = ("gb10_model_id", "gb10_image_ref")
 
 
 def locate(name: str, directories: Collection[str]) -> str:
-    """The file of recipe ``name``: a path as it stands, or a plain name looked up as NAME.yml in ``directories``.
+    """The file of recipe ``name``: a path, or a plain name looked up as NAME.yml in ``directories``.
+
+    A relative path begins where the user is; Ansible would read it from the playbook's folder.
 
     Raises:
         ValueError: no such file; the message lists the recipes that there are.
     """
     if os.sep in name or name.endswith((".yml", ".yaml")):
-        if os.path.isfile(name):
-            return name
-        raise ValueError(f"recipe file {name} does not exist. Next step: correct gb10_recipe.")
+        path = os.path.abspath(os.path.expanduser(name))
+        if os.path.isfile(path):
+            return path
+        raise ValueError(f"recipe file {path} does not exist. Next step: correct gb10_recipe.")
     shipped: set[str] = set()
     for directory in directories:
         path = os.path.join(directory, f"{name}.yml")

@@ -22,7 +22,9 @@ HEAD = """# Why an engine did not start
 `cause`, with the lines that show it as `evidence`, and with the remedy. `cause` is null where nothing is wrong.
 
 ```
+sudo docker logs gb10-main-rank0 > rank0.log 2>&1        # on the node
 ansible localhost -m gb10.serving.engine_log_info -a path=rank0.log
+ansible localhost -m gb10.serving.engine_log_info -a '{"path": "rank0.log", "peers": ["rank1.log"]}'
 ```
 
 A log tells what one rank saw. Give the other ranks' logs as `peers`: a rank that only waited for another one, or

@@ -63,6 +63,14 @@ def test_unknown_name_gets_a_hint() -> None:
         _recipe.locate("qwen35_122b", [str(SHIPPED)])
 
 
+def test_a_path_begins_where_the_user_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.yml").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("mine.yml", "./mine.yml", "~/mine.yml", str(tmp_path / "mine.yml")):
+        assert _recipe.locate(name, [str(SHIPPED)]) == str(tmp_path / "mine.yml")
+
+
 def test_path_that_is_not_there() -> None:
     with pytest.raises(ValueError, match="does not exist"):
         _recipe.locate("./mine.yml", [str(SHIPPED)])
