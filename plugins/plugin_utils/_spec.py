@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.module_utils._endpoint import KEY_EXPECTED, key_problem
 from ansible_collections.gb10.serving.plugins.module_utils._model_links import CONTAINER_PATH
 from ansible_collections.gb10.serving.plugins.module_utils._rank import NAME
 
@@ -85,6 +86,7 @@ def check_settings(settings: Mapping[str, Any], found: Mapping[str, Any], plan: 
     problems += _check_env(settings["env"]) + _check_ports(settings)
     if found["name"] == settings["engine"]:
         problems += _flags.check(settings["args"], found).problems
+    problems += check_key(settings["api_key"])
     if not is_loopback(settings["bind"]) and not settings["api_key"]:
         problems.append(
             Problem(
@@ -96,6 +98,22 @@ def check_settings(settings: Mapping[str, Any], found: Mapping[str, Any], plan: 
             )
         )
     return problems
+
+
+def check_key(key: Any) -> list[Problem]:
+    """A key that a client can send. No message shows it."""
+    wrong = key_problem(str(key or ""))
+    if not wrong:
+        return []
+    return [
+        Problem(
+            "gb10_server_api_key",
+            f"it {wrong}.",
+            f"{KEY_EXPECTED}.",
+            "encrypt it anew without a newline: printf %s KEY | ansible-vault encrypt_string "
+            "--stdin-name gb10_server_api_key, or echo -n.",
+        )
+    ]
 
 
 def _check_env(env: Mapping[Any, Any]) -> list[Problem]:

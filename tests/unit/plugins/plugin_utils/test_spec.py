@@ -178,6 +178,26 @@ def test_key_never_enters_the_spec() -> None:
     assert "s3cret" not in str(build(api_key="s3cret", bind="0.0.0.0"))
 
 
+@pytest.mark.parametrize(
+    ("key", "word"),
+    [
+        ("hush-hush\n", "ends in a newline"),
+        ("hush-hush\r\n", "ends in a newline"),
+        (" hush-hush", "blanks"),
+        ("hush\nhush", "blanks or line breaks"),
+        ("\n", "blanks or line breaks"),
+        ("hush\u00e4", "not ASCII"),
+        ("hush\u20ac", "not ASCII"),
+        ("hush\x1b", "control characters"),
+    ],
+)
+def test_a_key_that_no_client_can_send_is_refused_and_not_shown(key: str, word: str) -> None:
+    found = {"name": "vllm", "version": "0.25.1", "reason": None}
+    (problem,) = _spec.check_settings(settings(api_key=key), found, {**PLAN, "world_size": 2})
+    assert problem.where == "gb10_server_api_key" and word in problem.seen and "printf" in problem.remedy
+    assert "hush" not in str(problem)
+
+
 def check(changes: dict[str, Any], version: str | None = "0.25.1", name: str = "vllm", hosts: int = 2) -> list[str]:
     found = {"name": name, "version": version, "reason": None}
     problems = _spec.check_settings(settings(**changes), found, {**PLAN, "world_size": hosts})
