@@ -85,6 +85,17 @@ CONCEPTS = {
     "page size": ("--page-size", ""),
 }
 
+#: What flags switch: (flags for on, flags for off, whether it is on without one; None where the model decides).
+SWITCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...], bool | None]] = {
+    "graphs": ((), ("--disable-cuda-graph",), True),
+    "prefix cache": ((), ("--disable-radix-cache",), True),
+    "request log": (("--log-requests",), (), False),
+    "tool calls": ((), (), False),
+    "text only": (("--language-model-only",), (), False),
+    "expert parallelism": ((), (), False),
+    "overlapped scheduling": ((), ("--disable-overlap-schedule",), True),
+}
+
 _PREFILL_CP, _CP_STRATEGY = ("0.5.18 to 0.5.20", "--enable-prefill-cp"), ("0.5.18 to 0.5.20", "--cp-strategy")
 _SPARSITY = ("0.5.10 to 0.5.12", "")
 

@@ -84,6 +84,17 @@ CONCEPTS = {
     "page size": ("--block-size", ""),
 }
 
+#: What flags switch: (flags for on, flags for off, whether it is on without one; None where the model decides).
+SWITCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...], bool | None]] = {
+    "graphs": (("--no-enforce-eager",), ("--enforce-eager",), True),
+    "prefix cache": (("--enable-prefix-caching",), ("--no-enable-prefix-caching",), None),
+    "request log": (("--enable-log-requests",), ("--no-enable-log-requests", "--disable-log-requests"), False),
+    "tool calls": (("--enable-auto-tool-choice",), ("--no-enable-auto-tool-choice",), False),
+    "text only": (("--language-model-only",), ("--no-language-model-only",), False),
+    "expert parallelism": (("--enable-expert-parallel",), ("--no-enable-expert-parallel",), False),
+    "overlapped scheduling": (("--async-scheduling",), ("--no-async-scheduling",), None),
+}
+
 #: Flags that were there once -> (when they went, what to give instead; empty for nothing).
 CHANGED = {
     "--guided-decoding-backend": ("0.12", "--structured-outputs-config"),

@@ -164,6 +164,7 @@ CONSTANTS: dict[str, type] = {
     "OWNED": dict,
     "OWNED_FLAGS": frozenset,
     "CONCEPTS": dict,
+    "SWITCHES": dict,
     "CHANGED": dict,
     "ADDRESS_VARIABLE": str,
     "API_KEY_VARIABLE": str,

@@ -154,6 +154,50 @@ def test_what_is_wrong_is_said(release: str, args: list[str], words: list[str]) 
     assert problem.count("Expected: ") == problem.count("Next step: ") >= 1
 
 
+DEFAULT = "take it out; it is the default."
+
+
+@pytest.mark.parametrize(
+    ("release", "flag", "remedy"),
+    [
+        (SGLANG, "--enforce-eager", "use --disable-cuda-graph."),
+        (SGLANG, "--no-enforce-eager", DEFAULT),
+        (SGLANG, "--no-enforce-eagr", DEFAULT),
+        (SGLANG, "--enable-cuda-graph", DEFAULT),
+        (SGLANG, "--no-disable-cuda-graph", DEFAULT),
+        (SGLANG, "--enable-prefix-caching", DEFAULT),
+        (SGLANG, "--no-enable-prefix-caching", "use --disable-radix-cache."),
+        (SGLANG, "--no-enable-prefix-cachin", "use --disable-radix-cache."),
+        (SGLANG, "--enable-log-requests", "use --log-requests."),
+        (SGLANG, "--disable-log-requests", DEFAULT),
+        (SGLANG, "--no-enable-log-requests", DEFAULT),
+        (SGLANG, "--no-language-model-only", DEFAULT),
+        (SGLANG, "--no-enable-expert-parallel", DEFAULT),
+        (SGLANG, "--no-async-scheduling", "use --disable-overlap-schedule."),
+        (VLLM, "--disable-radix-cache", "use --no-enable-prefix-caching."),
+        (VLLM, "--no-disable-radix-cache", "use --enable-prefix-caching."),
+        (VLLM, "--enable-radix-cache", "use --enable-prefix-caching."),
+        (VLLM, "--disable-cuda-graph", "use --enforce-eager."),
+        (VLLM, "--no-disable-cuda-graph", DEFAULT),
+        (VLLM, "--disable-enforce-eager", DEFAULT),
+        (VLLM, "--log-requests", "use --enable-log-requests."),
+        (VLLM, "--disable-overlap-schedule", "use --no-async-scheduling."),
+    ],
+)
+def test_what_is_advised_switches_in_the_same_direction(release: str, flag: str, remedy: str) -> None:
+    (problem,) = check(release, flag).problems
+    assert problem.remedy == remedy, str(problem)
+
+
+def test_no_slip_of_the_pen_is_led_to_the_opposite() -> None:
+    for release in (VLLM, SGLANG):
+        names = Parser(flag_lists.flags(release), _engines.get(release.split("-")[0])).names
+        for name in (name for name in names if name.startswith("--")):
+            for slip in (f"--no-{name[2:]}", f"--disable-{name[2:]}"):
+                for problem in check(release, slip).problems if slip not in names else []:
+                    assert name not in advised(problem), str(problem)
+
+
 def test_all_problems_at_once() -> None:
     verdict = check(SGLANG, "--enforce-eager", "--pp", "1", "--tp", "2", "--dtype", "x", "--page-size", "--qwertz")
     assert len(verdict.problems) == 6
@@ -241,6 +285,8 @@ def test_names_in_the_tables_are_flags_of_some_release(name: str) -> None:
     known = {flag for release in releases for flag in Parser(flag_lists.flags(release), engine).names}
     assert set(engine.OWNED) <= known
     assert {flag for flag, _note in engine.CONCEPTS.values() if flag} <= known
+    switches = {flag for on, off, _default in engine.SWITCHES.values() for flag in (*on, *off)}
+    assert switches <= known | set(engine.CHANGED)
     newest = Parser(flag_lists.flags(releases[-1]), engine).names
     here = numbers(releases[-1])
     gone = {flag for flag, (when, _instead) in engine.CHANGED.items() if numbers(when.split()[-1]) <= here}
