@@ -45,6 +45,16 @@ _NAME = re.compile(rf"{_VARIABLE}\Z")
 _BARE_FLAG = re.compile(rf"{_FLAG}\Z")
 
 
+def is_secret_flag(name: str) -> bool:
+    """Whether the value of a flag is a secret, by its name."""
+    return bool(_BARE_FLAG.match(name))
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether the value of a variable is a secret, by its name."""
+    return bool(_NAME.match(name))
+
+
 def known(secrets: Iterable[object]) -> tuple[str, ...]:
     """Secrets that can be looked for, the longest first."""
     texts = {str(secret) for secret in secrets if secret is not None}

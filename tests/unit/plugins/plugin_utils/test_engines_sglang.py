@@ -165,6 +165,7 @@ CONSTANTS: dict[str, type] = {
     "OWNED_FLAGS": frozenset,
     "CONCEPTS": dict,
     "SWITCHES": dict,
+    "REFUSED": dict,
     "CHANGED": dict,
     "ADDRESS_VARIABLE": str,
     "API_KEY_VARIABLE": str,

@@ -154,6 +154,61 @@ def test_what_is_wrong_is_said(release: str, args: list[str], words: list[str]) 
     assert problem.count("Expected: ") == problem.count("Next step: ") >= 1
 
 
+@pytest.mark.parametrize(
+    ("release", "args", "words"),
+    [
+        (SGLANG, ["--admin-api-key", "hush"], ["--admin-api-key is given", "gb10_server_api_key"]),
+        (SGLANG, ["--admin-api-key=hush"], ["gb10_server_api_key"]),
+        (SGLANG, ["--admin-api", "hush"], ["gb10_server_api_key"]),
+        (SGLANG, ["--api-key", "hush", "hush"], ["gb10_server_api_key"]),
+        (SGLANG, ["--ssl-keyfile-password", "hush"], ["--ssl-keyfile-password", "gb10_server_secret_env"]),
+        (SGLANG, ["--hf-token", "hush"], ["HF_TOKEN in gb10_server_secret_env"]),
+        (VLLM, ["--hf-token", "hush"], ["HF_TOKEN in gb10_server_secret_env", "launch.sh"]),
+        (VLLM, ["--hf_token=hush"], ["HF_TOKEN in gb10_server_secret_env"]),
+        (VLLM, ["--other-password", "hush"], ["secret"]),
+    ],
+)
+def test_secrets_are_no_arguments(release: str, args: list[str], words: list[str]) -> None:
+    for found in (flag_lists.found(release), {**flag_lists.found(release), "flags": None}):
+        problems = "; ".join(map(str, _flags.check(args, found).problems))
+        if found["flags"] or args[0] not in ("--admin-api", "--hf-token"):
+            assert all(word in problems for word in words), problems
+        assert "hush" not in problems
+
+
+@pytest.mark.parametrize(
+    ("release", "args", "words"),
+    [
+        (VLLM, ["--ssl-keyfile", "/k"], ["plain HTTP", "proxy"]),
+        (VLLM, ["--ssl-certf", "/k"], ["plain HTTP"]),
+        (VLLM, ["--uds", "/x"], ["gb10_server_bind"]),
+        (VLLM, ["--grpc"], ["gRPC"]),
+        (VLLM, ["--data-parallel-size", "2"], ["one on each node"]),
+        (VLLM, ["-dp", "2"], ["-dp is given", "one on each node"]),
+        (VLLM, ["--data_parallel_size=2"], ["one on each node"]),
+        (VLLM, ["--prefill-context-parallel-size", "2"], ["one on each node"]),
+        (VLLM, ["--data-parallel-external-lb"], ["one on each node"]),
+        (VLLM, ["--config", "x.yml"], ["not checked", "gb10_server_args"]),
+        (VLLM, ["-h"], ["serves nothing"]),
+        (VLLM, ["--help"], ["serves nothing"]),
+        (SGLANG, ["--help"], ["serves nothing"]),
+        (SGLANG, ["--ssl-certfile", "/k"], ["plain HTTP"]),
+        (SGLANG, ["--dp-size", "2"], ["one on each node"]),
+        (SGLANG, ["--data-parallel-size", "2"], ["one on each node"]),
+        (SGLANG, ["--grpc-mode"], ["gRPC"]),
+    ],
+)
+def test_what_proof_and_layout_cannot_work_with_is_refused(release: str, args: list[str], words: list[str]) -> None:
+    problem = text(release, *args)
+    assert all(word in problem for word in words), problem
+    unknown = {**flag_lists.found(release), "flags": None}
+    assert bool(_flags.check(args, unknown).problems) == (args[0] not in ("-dp", "-h", "--ssl-certf"))
+
+
+def test_what_switches_a_refused_flag_off_is_taken() -> None:
+    assert check(VLLM, "--no-data-parallel-external-lb", "--decode-context-parallel-size", "2").problems == []
+
+
 DEFAULT = "take it out; it is the default."
 
 
