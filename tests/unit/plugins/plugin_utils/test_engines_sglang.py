@@ -31,6 +31,7 @@ SETTINGS: dict[str, Any] = {
     "served_name": "",
     "args": ["--reasoning-parser", "qwen3"],
     "env": {},
+    "secret_env": {},
     "bind": "127.0.0.1",
     "port": 8000,
     "api_key": "",
