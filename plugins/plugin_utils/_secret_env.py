@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gb10.serving.plugins.module_utils._redact import SHORTEST, is_secret_name
+from ansible_collections.gb10.serving.plugins.module_utils._redact import SHORTEST, holds_secret
 
 from ._problems import Problem
 
@@ -32,7 +32,7 @@ def check(env: Mapping[Any, Any], secret: Mapping[Any, Any], key_variable: str) 
             f"move {name} to {WHERE} (keep it in ansible-vault).",
         )
         for name, value in env.items()
-        if is_secret_name(str(name)) and value
+        if holds_secret(str(name), value)
     ]
     for name, value in secret.items():
         if seen := _wrong(name, value):
