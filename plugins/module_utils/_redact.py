@@ -57,7 +57,8 @@ _SAID = re.compile(
 _IN_URL = re.compile(r"(?P<head>\b\w+://[^\s/:@]*:)(?P<value>[^\s/@]+)(?=@)")
 _USER_IN_URL = re.compile(r"(?P<head>\b\w+://)(?P<value>(?=[^\s\d/:@]*\d)(?=[^\sa-zA-Z/:@]*[a-zA-Z])[\w.~-]{10,})(?=@)")
 _PARAMETER = re.compile(r"(?P<head>[?&](?:key|sig|X-Amz-\w+)=)(?P<value>[^\s&'\"]{8,})")
-#: Keys that tell by their looks what they are: Hugging Face, OpenAI and its likes, NVIDIA, GitHub, GitLab, AWS, Slack, JWT.
+#: Keys that tell by their looks what they are: Hugging Face, OpenAI and its likes, NVIDIA, GitHub, GitLab, AWS, Slack,
+#: JSON web tokens.
 _KEY = re.compile(
     r"(?P<head>(?<![\w-]))(?P<value>hf_(?:[A-Za-z0-9]{30,}|(?=[A-Za-z]*\d)[A-Za-z0-9]{16,})|sk-(?:[A-Za-z0-9]{32,}|(?=[A-Za-z_-]*\d)[\w-]{16,})"
     r"|nvapi-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{16,}|glpat-[\w-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b|xox[abprs]-[\w-]{10,}"

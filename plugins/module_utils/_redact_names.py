@@ -20,9 +20,13 @@ _CERTAIN = re.compile(
 )
 #: What is counted or set of a model's tokens.
 _OF_MODELS = frozenset(
-    "max min num eos bos pad unk special mask sep cls stop end start begin image video audio think thinking per next first last"
-    " input output prompt completion draft total new batched decode prefill tool accepted bonus cached speech vision text".split()
-)
+    {
+        "max", "min", "num", "eos", "bos", "pad", "unk", "special", "mask", "sep", "cls", "stop", "end",
+        "start", "begin", "image", "video", "audio", "think", "thinking", "per", "next", "first", "last",
+        "input", "output", "prompt", "completion", "draft", "total", "new", "batched", "decode", "prefill",
+        "tool", "accepted", "bonus", "cached", "speech", "vision", "text",
+    }
+)  # fmt: skip
 
 
 @functools.lru_cache(maxsize=4096)

@@ -74,7 +74,8 @@ def unknown(one: Given, parser: Parser, found: Mapping[str, Any]) -> Problem:
     if foreign := _foreign(one.name, parser, found):
         return Problem(WHERE, f"{seen}; {foreign[0]}", expected, foreign[1])
     elsewhere = {flag for engine in ENGINES.values() for flag, _note in engine.CONCEPTS.values() if flag}
-    elsewhere |= {flag for engine in ENGINES.values() for on, off, _rest in engine.SWITCHES.values() for flag in on + off}
+    switches = [switch for engine in ENGINES.values() for switch in engine.SWITCHES.values()]
+    elsewhere |= {flag for on, off, _default in switches for flag in on + off}
     near = nearest_flag(one.name, {*parser.names, *elsewhere})
     if near and near not in parser.names and (foreign := _foreign(near, parser, found)):
         return Problem(WHERE, f"{seen}, nor is {near}, if that is meant; {foreign[0]}", expected, foreign[1])

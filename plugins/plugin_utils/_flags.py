@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.gb10.serving.plugins.module_utils._redact import is_secret_flag
 
+from . import _flag_pasted as pasted
 from . import _flag_refused as refused
 from . import _flag_values as values
 from . import _flag_words as words
@@ -53,8 +54,9 @@ def check(args: Sequence[Any], found: Mapping[str, Any]) -> Verdict:
             )
         return verdict
     parser = Parser(found["flags"], engine)
+    texts, problems = pasted.correct(texts, parser)
     leading, given = parser.read(texts)
-    verdict = Verdict()
+    verdict = Verdict(problems)
     for value in leading:
         verdict.problems.append(words.stray(value, None))
     for one in given:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright (c) 2026 gb10.serving contributors
 # Private to this collection: no stability promised.
-"""Environment that is secret: it stands in the env file of a release, which only root may read, and nowhere else. Pure."""
+"""Environment that is secret: it stands in the env file of a release, which only root may read, and nowhere else."""
 
 from __future__ import annotations
 

@@ -68,6 +68,10 @@ _LAYOUT = (
     "it asks for other ranks than one on each node, which share each layer",
     "take it out; every host of group 'sparks' makes a rank",
 )
+_NO_CHAT = (
+    "the endpoint would take no chat completion, which a deployment is called good by",
+    "take it out",
+)
 _ENDS = ("the engine prints something, ends, and serves nothing", "take it out")
 #: Flags that it takes, and that a deployment cannot work with -> (why, what to do).
 REFUSED = {
@@ -77,6 +81,7 @@ REFUSED = {
     "--smg-grpc-mode": _GRPC,
     "--dp-size": _LAYOUT,
     "--data-parallel-size": _LAYOUT,
+    "--skip-tokenizer-init": _NO_CHAT,
     "--help": _ENDS,
     "--version": _ENDS,
 }

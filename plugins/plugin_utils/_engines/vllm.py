@@ -70,6 +70,10 @@ _LAYOUT = (
     "it asks for other ranks than one on each node, which share each layer",
     "take it out; every host of group 'sparks' makes a rank",
 )
+_NO_CHAT = (
+    "the endpoint would take no chat completion, which a deployment is called good by",
+    "take it out",
+)
 _ENDS = ("the engine prints something, ends, and serves nothing", "take it out")
 #: Flags that it takes, and that a deployment cannot work with -> (why, what to do).
 REFUSED = {
@@ -96,6 +100,8 @@ REFUSED = {
     "--data-parallel-multi-port-external-lb": _LAYOUT,
     "--data-parallel-supervisor-port": _LAYOUT,
     "--prefill-context-parallel-size": _LAYOUT,
+    "--tokens-only": _NO_CHAT,
+    "--skip-tokenizer-init": _NO_CHAT,
     "--help": _ENDS,
     "--version": _ENDS,
 }

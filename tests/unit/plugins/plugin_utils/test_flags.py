@@ -189,6 +189,8 @@ def test_secrets_are_no_arguments(release: str, args: list[str], words: list[str
         (VLLM, ["--prefill-context-parallel-size", "2"], ["one on each node"]),
         (VLLM, ["--data-parallel-external-lb"], ["one on each node"]),
         (VLLM, ["--config", "x.yml"], ["not checked", "gb10_server_args"]),
+        (VLLM, ["--tokens-only"], ["no chat completion"]),
+        (SGLANG, ["--skip-tokenizer-init"], ["no chat completion"]),
         (VLLM, ["-h"], ["serves nothing"]),
         (VLLM, ["--help"], ["serves nothing"]),
         (SGLANG, ["--help"], ["serves nothing"]),
@@ -203,6 +205,42 @@ def test_what_proof_and_layout_cannot_work_with_is_refused(release: str, args: l
     assert all(word in problem for word in words), problem
     unknown = {**flag_lists.found(release), "flags": None}
     assert bool(_flags.check(args, unknown).problems) == (args[0] not in ("-dp", "-h", "--ssl-certf"))
+
+
+@pytest.mark.parametrize(
+    ("release", "args", "words"),
+    [
+        (VLLM, ["\u2013enforce-eager"], ["--enforce-eager starts with an en dash", "write --enforce-eager."]),
+        (VLLM, ["\u2014\u2014enforce-eager"], ["an em dash"]),
+        (VLLM, ["\u2013seed", "5"], ["write --seed."]),
+        (VLLM, ["--chat-template", "\u2013trust-remote-code"], ["en dash", "--chat-template has no value"]),
+        (VLLM, ["--reasoning\u2011parser", "qwen3"], ["has a non-breaking hyphen in it", "write --reasoning-parser."]),
+        (VLLM, ["\ufeff--enforce-eager"], ["zero width no-break space", "not seen"]),
+        (VLLM, ["--enforce-eager\u200b"], ["zero width space in it"]),
+        (VLLM, ["--enforce-eager "], ["ends in a blank"]),
+        (VLLM, ["--enforce-eager\n"], ["ends in a blank or a newline"]),
+        (VLLM, [" --enforce-eager"], ["starts with a blank"]),
+        (VLLM, ['"--enforce-eager"'], ["has quotes around it", "write --enforce-eager."]),
+        (VLLM, ["\u201c--enforce-eager\u201d"], ["has quotes around it"]),
+        (
+            VLLM,
+            ["--block-size 16"],
+            ["its value in the same list item", "write --block-size, and its value as a list item"],
+        ),
+        (VLLM, ["'--seed=5'"], ["has quotes around it"]),
+        (SGLANG, ["\u2013api-key", "hush"], ["en dash", "gb10_server_api_key"]),
+        (SGLANG, ["\u2013admin-api-key=hush"], ["en dash", "gb10_server_api_key"]),
+        (VLLM, ["--block-size", "'16'"], ["a number"]),
+    ],
+)
+def test_a_flag_out_of_a_document_is_recognised(release: str, args: list[str], words: list[str]) -> None:
+    problems = "; ".join(map(str, check(release, *args).problems))
+    assert all(word in problems for word in words), problems
+    assert "stands before any flag" not in problems and "hush" not in problems
+
+
+def test_values_that_only_look_like_flags_are_taken() -> None:
+    assert check(VLLM, "--chat-template", "\u2013 - a \u2013", '--hf-overrides={"a": "\u2013seed"}').problems == []
 
 
 def test_what_switches_a_refused_flag_off_is_taken() -> None:
