@@ -21,11 +21,12 @@ WHERE = "gb10_server_args"
 
 #: Secret flags whose value has a place of its own; others are for the environment.
 _PLACES = {
-    "--api-key": "set gb10_server_api_key",
-    "--admin-api-key": "set gb10_server_api_key, which then stands before all of the endpoint",
-    "--hf-token": "give it as HF_TOKEN in gb10_server_secret_env",
+    "--api-key": "set gb10_server_api_key (keep it in ansible-vault)",
+    "--admin-api-key": "set gb10_server_api_key (keep it in ansible-vault), which then stands before all of the endpoint",
+    "--hf-token": "give it as HF_TOKEN in gb10_server_secret_env (keep it in ansible-vault)",
+    "--ssl-keyfile-password": "put a proxy that has the certificate before the endpoint",
 }
-_ELSEWHERE = "give it in gb10_server_secret_env, if the engine reads it from its environment"
+_ELSEWHERE = "give it in gb10_server_secret_env (keep it in ansible-vault), if the engine reads it from its environment"
 
 
 def secret(name: str) -> Problem:
@@ -34,7 +35,7 @@ def secret(name: str) -> Problem:
         WHERE,
         f"{name} is given, whose value is a secret.",
         "no secrets among the arguments: they can be read in the list of processes, in launch.sh and in spec.json.",
-        f"take it out, and {_PLACES.get(name, _ELSEWHERE)} (keep it in ansible-vault).",
+        f"take it out, and {_PLACES.get(name, _ELSEWHERE)}.",
     )
 
 

@@ -85,7 +85,7 @@ REFUSED = {
         "take it out, and set gb10_server_bind and gb10_server_port",
     ),
     "--config": (
-        "it reads further flags out of a file, which are not checked and which no container has",
+        "it reads further flags out of a file, which nobody has checked",
         "take it out, and write these flags into gb10_server_args",
     ),
     "--data-parallel-size": _LAYOUT,

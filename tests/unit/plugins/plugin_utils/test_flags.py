@@ -161,11 +161,11 @@ def test_what_is_wrong_is_said(release: str, args: list[str], words: list[str]) 
         (SGLANG, ["--admin-api-key=hush"], ["gb10_server_api_key"]),
         (SGLANG, ["--admin-api", "hush"], ["gb10_server_api_key"]),
         (SGLANG, ["--api-key", "hush", "hush"], ["gb10_server_api_key"]),
-        (SGLANG, ["--ssl-keyfile-password", "hush"], ["--ssl-keyfile-password", "gb10_server_secret_env"]),
+        (SGLANG, ["--ssl-keyfile-password", "hush"], ["--ssl-keyfile-password", "proxy"]),
         (SGLANG, ["--hf-token", "hush"], ["HF_TOKEN in gb10_server_secret_env"]),
         (VLLM, ["--hf-token", "hush"], ["HF_TOKEN in gb10_server_secret_env", "launch.sh"]),
         (VLLM, ["--hf_token=hush"], ["HF_TOKEN in gb10_server_secret_env"]),
-        (VLLM, ["--other-password", "hush"], ["secret"]),
+        (VLLM, ["--other-password", "hush"], ["secret", "gb10_server_secret_env"]),
     ],
 )
 def test_secrets_are_no_arguments(release: str, args: list[str], words: list[str]) -> None:
@@ -188,7 +188,7 @@ def test_secrets_are_no_arguments(release: str, args: list[str], words: list[str
         (VLLM, ["--data_parallel_size=2"], ["one on each node"]),
         (VLLM, ["--prefill-context-parallel-size", "2"], ["one on each node"]),
         (VLLM, ["--data-parallel-external-lb"], ["one on each node"]),
-        (VLLM, ["--config", "x.yml"], ["not checked", "gb10_server_args"]),
+        (VLLM, ["--config", "x.yml"], ["nobody has checked", "gb10_server_args"]),
         (VLLM, ["--tokens-only"], ["no chat completion"]),
         (SGLANG, ["--skip-tokenizer-init"], ["no chat completion"]),
         (VLLM, ["-h"], ["serves nothing"]),

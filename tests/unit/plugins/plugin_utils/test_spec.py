@@ -271,6 +271,9 @@ def test_secret_environment_stands_in_the_env_file_alone() -> None:
     }
     texts = {path.name: environment.get_template(path.name).render(names) for path in templates.glob("*.j2")}
     assert texts.pop("env.j2").splitlines() == ["VLLM_API_KEY=k", "B=x y $z", "HF_TOKEN=hush-hush=1"]
+    tasks = yaml.safe_load((templates.parent / "tasks" / "render.yml").read_text())
+    (written,) = [task for task in tasks if "ansible.builtin.template" in task]
+    assert "gb10_server_secret_env" in written["no_log"] and "gb10_server_api_key" in written["no_log"]
     assert "launch.sh.j2" in texts and "spec.json.j2" in texts and "hush" not in str(texts)
 
 
