@@ -22,7 +22,7 @@ WHERE = "gb10_server_args"
 #: Secret flags whose value has a place of its own; others are for the environment.
 _PLACES = {
     "--api-key": "set gb10_server_api_key (keep it in ansible-vault)",
-    "--admin-api-key": "set gb10_server_api_key (keep it in ansible-vault), which then stands before all of the endpoint",
+    "--admin-api-key": "set gb10_server_api_key (keep it in ansible-vault): it guards the whole endpoint",
     "--hf-token": "give it as HF_TOKEN in gb10_server_secret_env (keep it in ansible-vault)",
     "--ssl-keyfile-password": "put a proxy that has the certificate before the endpoint",
 }
