@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ansible import context
+from ansible.errors import AnsibleError
 from ansible.utils.display import Display
 
-from ansible_collections.gb10.serving.plugins.plugin_utils import _chain, _checks, _hostvars, _parity
+from ansible_collections.gb10.serving.plugins.plugin_utils import _chain, _checks, _hostvars, _parity, _spec
 from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.gb10.serving.plugins.plugin_utils._problems import Problem, message, refusal
 from ansible_collections.gb10.serving.plugins.plugin_utils._rails import pair_rails
@@ -60,6 +61,8 @@ class ActionModule(ControllerAction):
         if "localhost" in reached:
             reached = hosts
         problems = _checks.check_inventory(_hostvars.GROUP, members, reached)
+        # Known bad before any node is asked.
+        problems += _spec.check_key(self._key(task_vars))
         forks = int(context.CLIARGS.get("forks") or len(hosts))
         if forks < len(hosts):
             problems.append(
@@ -71,6 +74,13 @@ class ActionModule(ControllerAction):
                 )
             )
         return problems, {"hosts": _hostvars.members(task_vars) if not problems else hosts}
+
+    def _key(self, task_vars: dict[str, Any]) -> str:
+        key = task_vars.get("gb10_server_api_key") or ""
+        try:
+            return str(self._templar.template(key)) if key else ""
+        except AnsibleError:
+            return ""  # A vault that is closed is told where the key is used.
 
     def _nodes(self, args: dict[str, Any], task_vars: dict[str, Any]) -> Answer:
         hosts = _hostvars.members(task_vars)

@@ -34,6 +34,7 @@ class ActionModule(ControllerAction):
         "served_name": {"type": "str", "default": ""},
         "args": {"type": "list", "elements": "str", "default": []},
         "env": {"type": "dict", "default": {}},
+        "secret_env": {"type": "dict", "default": {}, "no_log": True},
         "bind": {"type": "str", "default": "127.0.0.1"},
         "port": {"type": "int", "default": 8000},
         "api_key": {"type": "str", "default": "", "no_log": True},

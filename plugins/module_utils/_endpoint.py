@@ -17,6 +17,20 @@ EVERYWHERE = {"0.0.0.0", "::", ""}
 #: Bytes of an answer that are read at most.
 MOST = 16 << 20
 
+#: What a key may be made of, so that it fits into a header.
+KEY_EXPECTED = "printable ASCII characters without blanks"
+
+
+def key_problem(key: str) -> str:
+    """What a key has in it that no header can carry, in words that do not show it; empty for a good one."""
+    if key.endswith(("\n", "\r")) and key.rstrip("\r\n"):
+        return "ends in a newline"
+    if any(sign.isspace() for sign in key):
+        return "has blanks or line breaks in it"
+    if not key.isascii():
+        return "has characters in it that are not ASCII"
+    return "" if key.isprintable() else "has control characters in it"
+
 
 class Endpoint:
     """One HTTP connection a request, so that a hung request cannot poison the next."""
@@ -32,6 +46,7 @@ class Endpoint:
 
         Raises:
             OSError, http.client.HTTPException: refused, closed or later than the deadline.
+            ValueError: the API key is none.
         """
         status, lines = 0, []
         for status, line in self.lines(path, body):  # noqa: B007
@@ -48,6 +63,9 @@ class Endpoint:
         connection = http.client.HTTPConnection(self.address, self.port, timeout=self.deadline)
         headers = {"Content-Type": "application/json"}
         if self.api_key:
+            # What http.client says of a header that it does not like would show the key.
+            if wrong := key_problem(self.api_key):
+                raise ValueError(f"the API key {wrong}; expected: {KEY_EXPECTED}")
             headers["Authorization"] = f"Bearer {self.api_key}"
         try:
             text = json.dumps(body) if body is not None else None

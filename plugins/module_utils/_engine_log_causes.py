@@ -162,8 +162,8 @@ CAUSES: dict[str, Cause] = {
         "`gated repo`, `401`, `403`, `429`, `Permission denied` on the model or the cache.",
         "The hub refuses (no token, licence not accepted, too many requests), or the container's user may not"
         " read the files.",
-        "Pass HF_TOKEN, accept the licence, or correct owner and mode of the directory on this node; best is "
-        "a local copy.",
+        "Pass HF_TOKEN in gb10_server_secret_env, accept the licence, or correct owner and mode of the directory on "
+        "this node; best is a local copy.",
     ),
     "model_unsupported": Cause(
         "`does not recognize this architecture`, `are not supported for now`, an unknown quantization.",

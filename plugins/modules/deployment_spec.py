@@ -59,6 +59,11 @@ options:
     description: TCP port of the endpoint.
     type: int
     default: 8000
+  secret_env:
+    description:
+      - Secret environment of the ranks. Only its names enter the spec; other values make another C(id).
+    type: dict
+    default: {}
   api_key:
     description:
       - Key of the endpoint. Only whether there is one enters the spec. Required unless O(bind) is a loopback address.

@@ -122,8 +122,15 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.gb10.serving.plugins.module_utils import _port_owner
-from ansible_collections.gb10.serving.plugins.module_utils._endpoint import Endpoint, complete, lacks, stream
+from ansible_collections.gb10.serving.plugins.module_utils import _port_owner, _redact
+from ansible_collections.gb10.serving.plugins.module_utils._endpoint import (
+    KEY_EXPECTED,
+    Endpoint,
+    complete,
+    key_problem,
+    lacks,
+    stream,
+)
 
 
 def probe(
@@ -135,8 +142,15 @@ def probe(
     place = f"http://{endpoint.address}:{endpoint.port}"
 
     def wrong(problem: str, cause: str | None = "unknown") -> dict[str, Any]:
-        return {**seen, "problem": problem, "cause": cause}
+        # A server may repeat the key that it was sent.
+        return {**seen, "problem": _redact.text(problem, _redact.known([endpoint.api_key])), "cause": cause}
 
+    if endpoint.api_key and (bad := key_problem(endpoint.api_key)):
+        return wrong(
+            f"the API key {bad}. Expected: {KEY_EXPECTED}. Next step: write gb10_server_api_key anew, "
+            "with printf or echo -n where it is piped into ansible-vault.",
+            None,
+        )
     if listener and listener["own"] is False:
         return wrong(
             f"{listener['problem']}. Expected: the container of this release on {place}. "

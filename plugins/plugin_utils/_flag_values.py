@@ -84,6 +84,8 @@ def _may_be_empty(one: Given, flag: Flag) -> bool:
 
 
 def _is_numeric(value: str) -> bool:
+    if value.strip("'\"") != value:
+        return False
     return any(character.isdigit() for character in value) or value.lower() in _NUMBER_WORDS
 
 

@@ -39,6 +39,19 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name, list(names), 1, 0.75)), None)
 
 
+def nearest_flag(name: str, names: Iterable[str]) -> str | None:
+    """The flag that is written nearly so, and switches in the same direction."""
+    return nearest(name, [flag for flag in names if is_off(flag) == is_off(name)])
+
+
+def is_off(name: str) -> bool:
+    """Whether a name says that something shall not be: ``--no-x``, ``--disable-x``, and not ``--no-disable-x``."""
+    off, rest = False, name.removeprefix("--")
+    while found := re.match(r"(?:no|disable)-", rest):
+        off, rest = not off, rest[found.end() :]
+    return off
+
+
 def unknown(one: Given, parser: Parser, found: Mapping[str, Any]) -> Problem:
     """A flag that the help of the image does not list."""
     here = engine_of(found)
@@ -61,7 +74,9 @@ def unknown(one: Given, parser: Parser, found: Mapping[str, Any]) -> Problem:
     if foreign := _foreign(one.name, parser, found):
         return Problem(WHERE, f"{seen}; {foreign[0]}", expected, foreign[1])
     elsewhere = {flag for engine in ENGINES.values() for flag, _note in engine.CONCEPTS.values() if flag}
-    near = nearest(one.name, {*parser.names, *elsewhere})
+    switches = [switch for engine in ENGINES.values() for switch in engine.SWITCHES.values()]
+    elsewhere |= {flag for on, off, _default in switches for flag in on + off}
+    near = nearest_flag(one.name, {*parser.names, *elsewhere})
     if near and near not in parser.names and (foreign := _foreign(near, parser, found)):
         return Problem(WHERE, f"{seen}, nor is {near}, if that is meant; {foreign[0]}", expected, foreign[1])
     remedy = f"write {near}, if that is meant." if near else "take it out, or name an image whose engine has it."
@@ -91,6 +106,8 @@ def _foreign(name: str, parser: Parser, found: Mapping[str, Any]) -> tuple[str, 
     mine = found["name"]
     spelled = name.replace("_", "-")
     others = {other: engine for other, engine in ENGINES.items() if other != mine}
+    if switched := _switched(spelled, parser, mine):
+        return switched
     for concept, (flag, note) in parser.engine.CONCEPTS.items():
         if spelled == flag:
             words = [f"{title(mine)} has it {note or 'in other releases'}"]
@@ -106,6 +123,39 @@ def _foreign(name: str, parser: Parser, found: Mapping[str, Any]) -> tuple[str, 
         if spelled in engine.OWNED:
             return f"this is {title(other)}'s.", "take it out; the plan and the spec set what it is for."
     return None
+
+
+def _switched(name: str, parser: Parser, mine: str) -> tuple[str, str] | None:
+    """The same for a flag that switches something, or would: what switches it in the same direction here."""
+    # One's own first: what would be the opposite of a flag that is there.
+    for other, engine in sorted(ENGINES.items(), key=lambda entry: entry[0] != mine):
+        for concept, (on, off, _default) in engine.SWITCHES.items():
+            wished, whose = _wished(name, on, off)
+            if wished is None or concept not in parser.engine.SWITCHES:
+                continue
+            owner = f"it would be the opposite of {title(other)}'s {whose}" if whose else f"this is {title(other)}'s"
+            here_on, here_off, default = parser.engine.SWITCHES[concept]
+            if default is wished:
+                return f"{owner}; {title(mine)} does so without a flag.", "take it out; it is the default."
+            flag = next((flag for flag in (here_on if wished else here_off) if flag in parser.names), "")
+            if flag:
+                return f"{owner}; {title(mine)} has {flag}.", f"use {flag}."
+    return None
+
+
+def _wished(name: str, on: Sequence[str], off: Sequence[str]) -> tuple[bool | None, str]:
+    """(on, off or None for something else; the flag whose opposite the name is, unless it is one of them itself)."""
+    if name in on or name in off:
+        return name in on, ""
+    word, rest = next(((word, name[len(word) :]) for word in _OPPOSITES if name.startswith(word)), ("", ""))
+    for flag in (f"{start}{rest}" for start in _OPPOSITES.get(word, ())):
+        if flag in on or flag in off:
+            return flag in off, flag
+    return None, ""
+
+
+#: Beginning of a flag -> beginnings of the flags that it is the opposite of.
+_OPPOSITES = {"--no-": ("--",), "--disable-": ("--enable-", "--"), "--enable-": ("--disable-", "--no-")}
 
 
 def _counterpart(owner: str, concept: str, parser: Parser, mine: str) -> tuple[str, str]:

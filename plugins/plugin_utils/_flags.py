@@ -14,6 +14,10 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.module_utils._redact import is_secret_flag
+
+from . import _flag_pasted as pasted
+from . import _flag_refused as refused
 from . import _flag_values as values
 from . import _flag_words as words
 from ._engines import get
@@ -41,7 +45,7 @@ def check(args: Sequence[Any], found: Mapping[str, Any]) -> Verdict:
     engine = get(found["name"])
     texts = [str(arg) for arg in args]
     if not found.get("flags"):
-        verdict = Verdict(owned_by_name(texts, engine))
+        verdict = Verdict(owned_by_name(texts, engine) + refused.by_name(texts, engine))
         if texts:
             reason = found.get("flags_reason") or "nobody asked for them"
             verdict.warnings.append(
@@ -50,13 +54,16 @@ def check(args: Sequence[Any], found: Mapping[str, Any]) -> Verdict:
             )
         return verdict
     parser = Parser(found["flags"], engine)
+    texts, problems = pasted.correct(texts, parser)
     leading, given = parser.read(texts)
-    verdict = Verdict()
+    verdict = Verdict(problems)
     for value in leading:
         verdict.problems.append(words.stray(value, None))
     for one in given:
-        verdict.problems += _judge(one, parser, found) or values.check(one)
-        verdict.problems += [words.stray(value, one) for value in one.stray]
+        wrong = _judge(one, parser, found)
+        verdict.problems += wrong or values.check(one)
+        if not is_secret_flag(one.name):
+            verdict.problems += [words.stray(value, one) for value in one.stray]
         if one.flag is not None:
             verdict.warnings += values.doubts(one)
     return Verdict(verdict.problems + _repeated(given, engine), verdict.warnings)
@@ -109,10 +116,12 @@ def _judge(one: Given, parser: Parser, found: Mapping[str, Any]) -> list[Problem
                 f"write {words.successor(one.name, parser) or 'the whole name'}.",
             )
         ]
-    if one.flag is None:
-        return [words.unknown(one, parser, found)]
-    owned = _owner(one.flag, parser.engine)
-    return [_owned(one.name, owned)] if owned is not None else []
+    owned = _owner(one.flag, parser.engine) if one.flag is not None else None
+    if owned is not None:
+        return [_owned(one.name, owned)]
+    if problem := refused.check(one, parser.engine):
+        return [problem]
+    return [words.unknown(one, parser, found)] if one.flag is None else []
 
 
 def _owner(flag: Flag, engine: ModuleType) -> str | None:

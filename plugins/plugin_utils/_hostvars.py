@@ -41,6 +41,9 @@ def rank_state(task_vars: Mapping[str, Any], host: str) -> dict[str, Any]:
 def secrets(task_vars: Mapping[str, Any], templar: Any, spec: Mapping[str, Any]) -> tuple[str, ...]:
     """Secrets that an engine of this deployment has been given, and may print."""
     found = [templar.template(task_vars.get("gb10_server_api_key") or "")]
+    hidden = task_vars.get("gb10_server_secret_env")
+    hidden = templar.template(hidden) if hidden else {}
+    found += list(hidden.values()) if isinstance(hidden, Mapping) else []
     for rank in spec.get("ranks") or []:
         found += _redact.of_env(rank.get("env") or {})
     return _redact.known(found)

@@ -21,12 +21,16 @@ SHARED = {
     "served_name": "gb10_model_served_name",
     "args": "gb10_server_args",
     "env": "gb10_server_env",
+    "secret_env": "gb10_server_secret_env",
     "port": "gb10_server_port",
     "rendezvous_port": "gb10_server_rendezvous_port",
     "gpus": "gb10_server_gpus",
     "rdma": "gb10_server_rdma",
     "ulimits": "gb10_server_ulimits",
 }
+
+#: Options whose values are never shown.
+SECRET = frozenset({"secret_env"})
 
 
 def check_wishes(used: Mapping[str, Any], given: Mapping[str, Mapping[str, Any]], first: str) -> list[Problem]:
@@ -45,7 +49,8 @@ def check_wishes(used: Mapping[str, Any], given: Mapping[str, Mapping[str, Any]]
             value = variables.get(variable)
             if value is None or used.get(option) is None or _plain(value) in same:
                 continue
-            seen, expected = _shown(value, used[option])
+            shown = isinstance(value, Mapping) or option not in SECRET
+            seen, expected = _shown(value, used[option]) if shown else ("another one", "the same values")
             problems.append(
                 Problem(
                     host,

@@ -12,10 +12,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gb10.serving.plugins.module_utils._endpoint import KEY_EXPECTED, key_problem
 from ansible_collections.gb10.serving.plugins.module_utils._model_links import CONTAINER_PATH
 from ansible_collections.gb10.serving.plugins.module_utils._rank import NAME
 
-from . import _engines, _flags
+from . import _engines, _flags, _secret_env
 from ._network_env import network_env
 from ._problems import Problem
 
@@ -85,6 +86,8 @@ def check_settings(settings: Mapping[str, Any], found: Mapping[str, Any], plan: 
     problems += _check_env(settings["env"]) + _check_ports(settings)
     if found["name"] == settings["engine"]:
         problems += _flags.check(settings["args"], found).problems
+    problems += check_key(settings["api_key"])
+    problems += _secret_env.check(settings["env"], settings["secret_env"], engine.API_KEY_VARIABLE)
     if not is_loopback(settings["bind"]) and not settings["api_key"]:
         problems.append(
             Problem(
@@ -96,6 +99,22 @@ def check_settings(settings: Mapping[str, Any], found: Mapping[str, Any], plan: 
             )
         )
     return problems
+
+
+def check_key(key: Any) -> list[Problem]:
+    """A key that a client can send. No message shows it."""
+    wrong = key_problem(str(key or ""))
+    if not wrong:
+        return []
+    return [
+        Problem(
+            "gb10_server_api_key",
+            f"it {wrong}.",
+            f"{KEY_EXPECTED}.",
+            "encrypt it anew without a newline: printf %s KEY | ansible-vault encrypt_string "
+            "--stdin-name gb10_server_api_key, or echo -n.",
+        )
+    ]
 
 
 def _check_env(env: Mapping[Any, Any]) -> list[Problem]:
@@ -170,6 +189,7 @@ def build(
             "entrypoint": knowledge.ENTRYPOINT,
             "args": [str(arg) for arg in settings["args"]],
             "api_key": {"variable": knowledge.API_KEY_VARIABLE, "file": knowledge.API_KEY_FILE},
+            **({"secret_env": sorted(settings["secret_env"])} if settings["secret_env"] else {}),
             "image": {"ref": engine["image"]["ref"], "content": engine["image"]["content"]},
         },
         "model": {
@@ -201,7 +221,9 @@ def build(
         },
     }
     spec["ranks"] = [_rank(spec, settings, number, host, rails, places[host]) for number, host in enumerate(hosts)]
-    spec["id"] = f"{settings['name']}-{_digest(spec)[:12]}"
+    # Other secrets make another release; which ones they are cannot be told from its name.
+    hidden = _secret_env.digest(settings["name"], settings["secret_env"])
+    spec["id"] = f"{settings['name']}-{_digest([spec, hidden] if hidden else spec)[:12]}"
     # Whether it was kept says something of this run, not of the deployment.
     spec["plan"] = {key: value for key, value in plan.items() if key != "kept"}
     return spec

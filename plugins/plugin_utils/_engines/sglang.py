@@ -59,6 +59,33 @@ OWNED = {
 }
 OWNED_FLAGS = frozenset(OWNED)
 
+_TLS = (
+    "the endpoint would speak TLS, and is asked over plain HTTP before a deployment is called good",
+    "take it out, and put a proxy that has the certificate before the endpoint",
+)
+_GRPC = ("the endpoint would speak gRPC, and is asked over HTTP before a deployment is called good", "take it out")
+_LAYOUT = (
+    "it asks for other ranks than one on each node, which share each layer",
+    "take it out; every host of group 'sparks' makes a rank",
+)
+_NO_CHAT = (
+    "the endpoint would take no chat completion, which a deployment is called good by",
+    "take it out",
+)
+_ENDS = ("the engine prints something, ends, and serves nothing", "take it out")
+#: Flags that it takes, and that a deployment cannot work with -> (why, what to do).
+REFUSED = {
+    "--ssl-keyfile": _TLS,
+    "--ssl-certfile": _TLS,
+    "--grpc-mode": _GRPC,
+    "--smg-grpc-mode": _GRPC,
+    "--dp-size": _LAYOUT,
+    "--data-parallel-size": _LAYOUT,
+    "--skip-tokenizer-init": _NO_CHAT,
+    "--help": _ENDS,
+    "--version": _ENDS,
+}
+
 #: What a flag is for -> (the flag or nothing, a note); by this, flags of one engine are named in the words of another.
 CONCEPTS = {
     "memory share": ("--mem-fraction-static", "a share of the memory that is free at the start"),
@@ -83,6 +110,17 @@ CONCEPTS = {
     "weight offload": ("--cpu-offload-gb", ""),
     "request log": ("--log-requests", ""),
     "page size": ("--page-size", ""),
+}
+
+#: What flags switch: (flags for on, flags for off, whether it is on without one; None where the model decides).
+SWITCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...], bool | None]] = {
+    "graphs": ((), ("--disable-cuda-graph",), True),
+    "prefix cache": ((), ("--disable-radix-cache",), True),
+    "request log": (("--log-requests",), (), False),
+    "tool calls": ((), (), False),
+    "text only": (("--language-model-only",), (), False),
+    "expert parallelism": ((), (), False),
+    "overlapped scheduling": ((), ("--disable-overlap-schedule",), True),
 }
 
 _PREFILL_CP, _CP_STRATEGY = ("0.5.18 to 0.5.20", "--enable-prefill-cp"), ("0.5.18 to 0.5.20", "--cp-strategy")

@@ -61,6 +61,51 @@ OWNED = {
 }
 OWNED_FLAGS = frozenset(OWNED)
 
+_TLS = (
+    "the endpoint would speak TLS, and is asked over plain HTTP before a deployment is called good",
+    "take it out, and put a proxy that has the certificate before the endpoint",
+)
+_GRPC = ("the endpoint would speak gRPC, and is asked over HTTP before a deployment is called good", "take it out")
+_LAYOUT = (
+    "it asks for other ranks than one on each node, which share each layer",
+    "take it out; every host of group 'sparks' makes a rank",
+)
+_NO_CHAT = (
+    "the endpoint would take no chat completion, which a deployment is called good by",
+    "take it out",
+)
+_ENDS = ("the engine prints something, ends, and serves nothing", "take it out")
+#: Flags that it takes, and that a deployment cannot work with -> (why, what to do).
+REFUSED = {
+    "--ssl-keyfile": _TLS,
+    "--ssl-certfile": _TLS,
+    "--grpc": _GRPC,
+    "--uds": (
+        "the endpoint would listen on a file, and is asked at an address before a deployment is called good",
+        "take it out, and set gb10_server_bind and gb10_server_port",
+    ),
+    "--config": (
+        "it reads further flags out of a file, which nobody has checked",
+        "take it out, and write these flags into gb10_server_args",
+    ),
+    "--data-parallel-size": _LAYOUT,
+    "--data-parallel-size-local": _LAYOUT,
+    "--data-parallel-rank": _LAYOUT,
+    "--data-parallel-start-rank": _LAYOUT,
+    "--data-parallel-address": _LAYOUT,
+    "--data-parallel-rpc-port": _LAYOUT,
+    "--data-parallel-backend": _LAYOUT,
+    "--data-parallel-hybrid-lb": _LAYOUT,
+    "--data-parallel-external-lb": _LAYOUT,
+    "--data-parallel-multi-port-external-lb": _LAYOUT,
+    "--data-parallel-supervisor-port": _LAYOUT,
+    "--prefill-context-parallel-size": _LAYOUT,
+    "--tokens-only": _NO_CHAT,
+    "--skip-tokenizer-init": _NO_CHAT,
+    "--help": _ENDS,
+    "--version": _ENDS,
+}
+
 #: What a flag is for -> (the flag, a note); by this, flags of one engine are named in the words of another.
 CONCEPTS = {
     "memory share": ("--gpu-memory-utilization", "a share of the total memory"),
@@ -82,6 +127,17 @@ CONCEPTS = {
     "weight offload": ("--cpu-offload-gb", ""),
     "request log": ("--enable-log-requests", ""),
     "page size": ("--block-size", ""),
+}
+
+#: What flags switch: (flags for on, flags for off, whether it is on without one; None where the model decides).
+SWITCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...], bool | None]] = {
+    "graphs": (("--no-enforce-eager",), ("--enforce-eager",), True),
+    "prefix cache": (("--enable-prefix-caching",), ("--no-enable-prefix-caching",), None),
+    "request log": (("--enable-log-requests",), ("--no-enable-log-requests", "--disable-log-requests"), False),
+    "tool calls": (("--enable-auto-tool-choice",), ("--no-enable-auto-tool-choice",), False),
+    "text only": (("--language-model-only",), ("--no-language-model-only",), False),
+    "expert parallelism": (("--enable-expert-parallel",), ("--no-enable-expert-parallel",), False),
+    "overlapped scheduling": (("--async-scheduling",), ("--no-async-scheduling",), None),
 }
 
 #: Flags that were there once -> (when they went, what to give instead; empty for nothing).

@@ -183,6 +183,7 @@ def test_memory_too_small(deploy: Deploy) -> None:
     [
         ({"gb10_recipe": "qwen35_122b"}, "Did you mean 'qwen35_122b_fp8'"),
         ({"gb10_server_bind": "0.0.0.0"}, "set gb10_server_api_key"),
+        ({"gb10_server_api_key": "hush-hush\n"}, "ends in a newline"),
         ({"gb10_server_args": ["--master-addr", "10.0.0.1"]}, "--master-addr is given"),
         ({"gb10_server_args": ["--enforce-eagr"]}, "write --enforce-eager, if that is meant"),
         ({"gb10_server_engine": "vlm"}, "vllm"),

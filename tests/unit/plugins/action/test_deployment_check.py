@@ -2,6 +2,7 @@
 # Copyright (c) 2026 gb10.serving contributors
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -112,3 +113,13 @@ def test_offers_are_those_of_this_copy(what: str) -> None:
         assert answer["sources"][host] == [
             {"host": "spark-a", "addresses": ["10.0.0.1", "10.0.1.1"], "port": 9, "token": "t"}
         ]
+
+
+def test_a_key_that_no_client_can_send_is_refused_with_the_inventory() -> None:
+    action = deployment_check.ActionModule.__new__(deployment_check.ActionModule)
+    action._templar = SimpleNamespace(template=lambda text: text.replace("{{ vaulted }}", "hush-hush\n"))
+    known: dict[str, Any] = {"groups": {"sparks": HOSTS}, "hostvars": {host: {} for host in HOSTS}}
+    for given, expected in (("{{ vaulted }}", 1), ("hush-hush", 0), ("", 0)):
+        problems, _answer = action._inventory({}, {**known, "gb10_server_api_key": given})
+        told = [str(problem) for problem in problems if "gb10_server_api_key" in str(problem)]
+        assert len(told) == expected and "hush" not in str(told)

@@ -72,6 +72,11 @@ def test_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(secret in written + json.dumps(result) for secret in (KEY, TOKEN, OTHER))
 
 
+def test_secret_environment_is_known() -> None:
+    names = {"gb10_server_secret_env": {"ODD": "hush-odd"}}
+    assert _hostvars.secrets(names, SimpleNamespace(template=lambda value: value), {}) == ("hush-odd",)
+
+
 def test_engine_log_info() -> None:
     answer = classify(f"vLLM API server version 1\nOddError: no --api-key {OTHER} here\n")
     assert answer["evidence"] == ["OddError: no --api-key ******** here"]

@@ -97,7 +97,7 @@ def test_log_tail_leaves_the_secrets_of_the_release_out(tmp_path: Path) -> None:
     (release / "key.yml").write_text('api-key: "second-\\u00e9"\n', encoding="utf-8")
     (release / "spec.json").write_text('{"ranks": [{"env": {"HF_TOKEN": "third-one", "NCCL_DEBUG": "WARNING"}}]}')
     secrets = _rank.secrets_of(str(tmp_path), "one")
-    assert sorted(secrets) == ["first-one", "second-é", "third-one"]
+    assert {"first-one", "second-é", "third-one"} <= set(secrets)
     log = "said first-one, second-é and third-one\nserver_args=ServerArgs(api_key='other', port=1) WARNING\n"
     assert _rank.log_tail(lambda argv: (0, log, ""), "c", 5, secrets) == [
         "said ********, ******** and ********",

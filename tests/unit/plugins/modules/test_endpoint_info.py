@@ -114,6 +114,22 @@ def test_what_is_wrong_is_named(engine: Engine, path: str, answer: tuple[int, An
     assert words in seen["problem"]
 
 
+@pytest.mark.parametrize("key", ["hush-hush\n", "hush hush", "hush\u20achush", "hush\x07hush", "hush-hush\r\n"])
+def test_a_key_that_no_header_carries_is_named_and_not_shown(engine: Engine, key: str) -> None:
+    seen = probe(engine, key=key)
+    assert not seen["ok"] and seen["problem"].startswith("the API key ") and "gb10_server_api_key" in seen["problem"]
+    assert "hush" not in str(seen) and engine.keys == []
+    endpoint = Endpoint("127.0.0.1", engine.server_address[1], key, deadline=0.4)
+    with pytest.raises(ValueError, match="the API key") as raised:
+        endpoint.request("/health")
+    assert "hush" not in str(raised.value)
+
+
+def test_a_server_that_repeats_the_key_is_not_quoted(engine: Engine) -> None:
+    engine.answers["/v1/models"] = (401, {"error": "no such key: hush-hush"})
+    assert "hush" not in probe(engine, key="hush-hush")["problem"]
+
+
 def test_nobody_listens() -> None:
     endpoint = Endpoint("127.0.0.1", 1, None, deadline=0.4)
     seen = endpoint_info.probe(endpoint, "m", "Hi", 8)

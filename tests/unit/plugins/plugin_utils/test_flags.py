@@ -154,6 +154,143 @@ def test_what_is_wrong_is_said(release: str, args: list[str], words: list[str]) 
     assert problem.count("Expected: ") == problem.count("Next step: ") >= 1
 
 
+@pytest.mark.parametrize(
+    ("release", "args", "words"),
+    [
+        (SGLANG, ["--admin-api-key", "hush"], ["--admin-api-key is given", "gb10_server_api_key"]),
+        (SGLANG, ["--admin-api-key=hush"], ["gb10_server_api_key"]),
+        (SGLANG, ["--admin-api", "hush"], ["gb10_server_api_key"]),
+        (SGLANG, ["--api-key", "hush", "hush"], ["gb10_server_api_key"]),
+        (SGLANG, ["--ssl-keyfile-password", "hush"], ["--ssl-keyfile-password", "proxy"]),
+        (SGLANG, ["--hf-token", "hush"], ["HF_TOKEN in gb10_server_secret_env"]),
+        (VLLM, ["--hf-token", "hush"], ["HF_TOKEN in gb10_server_secret_env", "launch.sh"]),
+        (VLLM, ["--hf_token=hush"], ["HF_TOKEN in gb10_server_secret_env"]),
+        (VLLM, ["--other-password", "hush"], ["secret", "gb10_server_secret_env"]),
+    ],
+)
+def test_secrets_are_no_arguments(release: str, args: list[str], words: list[str]) -> None:
+    for found in (flag_lists.found(release), {**flag_lists.found(release), "flags": None}):
+        problems = "; ".join(map(str, _flags.check(args, found).problems))
+        if found["flags"] or args[0] not in ("--admin-api", "--hf-token"):
+            assert all(word in problems for word in words), problems
+        assert "hush" not in problems
+
+
+@pytest.mark.parametrize(
+    ("release", "args", "words"),
+    [
+        (VLLM, ["--ssl-keyfile", "/k"], ["plain HTTP", "proxy"]),
+        (VLLM, ["--ssl-certf", "/k"], ["plain HTTP"]),
+        (VLLM, ["--uds", "/x"], ["gb10_server_bind"]),
+        (VLLM, ["--grpc"], ["gRPC"]),
+        (VLLM, ["--data-parallel-size", "2"], ["one on each node"]),
+        (VLLM, ["-dp", "2"], ["-dp is given", "one on each node"]),
+        (VLLM, ["--data_parallel_size=2"], ["one on each node"]),
+        (VLLM, ["--prefill-context-parallel-size", "2"], ["one on each node"]),
+        (VLLM, ["--data-parallel-external-lb"], ["one on each node"]),
+        (VLLM, ["--config", "x.yml"], ["nobody has checked", "gb10_server_args"]),
+        (VLLM, ["--tokens-only"], ["no chat completion"]),
+        (SGLANG, ["--skip-tokenizer-init"], ["no chat completion"]),
+        (VLLM, ["-h"], ["serves nothing"]),
+        (VLLM, ["--help"], ["serves nothing"]),
+        (SGLANG, ["--help"], ["serves nothing"]),
+        (SGLANG, ["--ssl-certfile", "/k"], ["plain HTTP"]),
+        (SGLANG, ["--dp-size", "2"], ["one on each node"]),
+        (SGLANG, ["--data-parallel-size", "2"], ["one on each node"]),
+        (SGLANG, ["--grpc-mode"], ["gRPC"]),
+    ],
+)
+def test_what_proof_and_layout_cannot_work_with_is_refused(release: str, args: list[str], words: list[str]) -> None:
+    problem = text(release, *args)
+    assert all(word in problem for word in words), problem
+    unknown = {**flag_lists.found(release), "flags": None}
+    assert bool(_flags.check(args, unknown).problems) == (args[0] not in ("-dp", "-h", "--ssl-certf"))
+
+
+@pytest.mark.parametrize(
+    ("release", "args", "words"),
+    [
+        (VLLM, ["\u2013enforce-eager"], ["--enforce-eager starts with an en dash", "write --enforce-eager."]),
+        (VLLM, ["\u2014\u2014enforce-eager"], ["an em dash"]),
+        (VLLM, ["\u2013seed", "5"], ["write --seed."]),
+        (VLLM, ["--chat-template", "\u2013trust-remote-code"], ["en dash", "--chat-template has no value"]),
+        (VLLM, ["--reasoning\u2011parser", "qwen3"], ["has a non-breaking hyphen in it", "write --reasoning-parser."]),
+        (VLLM, ["\ufeff--enforce-eager"], ["zero width no-break space", "not seen"]),
+        (VLLM, ["--enforce-eager\u200b"], ["zero width space in it"]),
+        (VLLM, ["--enforce-eager "], ["ends in a blank"]),
+        (VLLM, ["--enforce-eager\n"], ["ends in a blank or a newline"]),
+        (VLLM, [" --enforce-eager"], ["starts with a blank"]),
+        (VLLM, ['"--enforce-eager"'], ["has quotes around it", "write --enforce-eager."]),
+        (VLLM, ["\u201c--enforce-eager\u201d"], ["has quotes around it"]),
+        (
+            VLLM,
+            ["--block-size 16"],
+            ["its value in the same list item", "write --block-size, and its value as a list item"],
+        ),
+        (VLLM, ["'--seed=5'"], ["has quotes around it"]),
+        (SGLANG, ["\u2013api-key", "hush"], ["en dash", "gb10_server_api_key"]),
+        (SGLANG, ["\u2013admin-api-key=hush"], ["en dash", "gb10_server_api_key"]),
+        (VLLM, ["--block-size", "'16'"], ["a number"]),
+    ],
+)
+def test_a_flag_out_of_a_document_is_recognised(release: str, args: list[str], words: list[str]) -> None:
+    problems = "; ".join(map(str, check(release, *args).problems))
+    assert all(word in problems for word in words), problems
+    assert "stands before any flag" not in problems and "hush" not in problems
+
+
+def test_values_that_only_look_like_flags_are_taken() -> None:
+    assert check(VLLM, "--chat-template", "\u2013 - a \u2013", '--hf-overrides={"a": "\u2013seed"}').problems == []
+
+
+def test_what_switches_a_refused_flag_off_is_taken() -> None:
+    assert check(VLLM, "--no-data-parallel-external-lb", "--decode-context-parallel-size", "2").problems == []
+
+
+DEFAULT = "take it out; it is the default."
+
+
+@pytest.mark.parametrize(
+    ("release", "flag", "remedy"),
+    [
+        (SGLANG, "--enforce-eager", "use --disable-cuda-graph."),
+        (SGLANG, "--no-enforce-eager", DEFAULT),
+        (SGLANG, "--no-enforce-eagr", DEFAULT),
+        (SGLANG, "--enable-cuda-graph", DEFAULT),
+        (SGLANG, "--no-disable-cuda-graph", DEFAULT),
+        (SGLANG, "--enable-prefix-caching", DEFAULT),
+        (SGLANG, "--no-enable-prefix-caching", "use --disable-radix-cache."),
+        (SGLANG, "--no-enable-prefix-cachin", "use --disable-radix-cache."),
+        (SGLANG, "--enable-log-requests", "use --log-requests."),
+        (SGLANG, "--disable-log-requests", DEFAULT),
+        (SGLANG, "--no-enable-log-requests", DEFAULT),
+        (SGLANG, "--no-language-model-only", DEFAULT),
+        (SGLANG, "--no-enable-expert-parallel", DEFAULT),
+        (SGLANG, "--no-async-scheduling", "use --disable-overlap-schedule."),
+        (VLLM, "--disable-radix-cache", "use --no-enable-prefix-caching."),
+        (VLLM, "--no-disable-radix-cache", "use --enable-prefix-caching."),
+        (VLLM, "--enable-radix-cache", "use --enable-prefix-caching."),
+        (VLLM, "--disable-cuda-graph", "use --enforce-eager."),
+        (VLLM, "--no-disable-cuda-graph", DEFAULT),
+        (VLLM, "--disable-enforce-eager", DEFAULT),
+        (VLLM, "--log-requests", "use --enable-log-requests."),
+        (VLLM, "--disable-overlap-schedule", "use --no-async-scheduling."),
+    ],
+)
+def test_what_is_advised_switches_in_the_same_direction(release: str, flag: str, remedy: str) -> None:
+    (problem,) = check(release, flag).problems
+    assert problem.remedy == remedy, str(problem)
+
+
+def test_no_slip_of_the_pen_is_led_to_the_opposite() -> None:
+    for release in (VLLM, SGLANG):
+        names = Parser(flag_lists.flags(release), _engines.get(release.split("-")[0])).names
+        for name in (name for name in names if name.startswith("--")):
+            for slip in (f"--no-{name[2:]}", f"--disable-{name[2:]}"):
+                for problem in check(release, slip).problems if slip not in names else []:
+                    assert name not in advised(problem), str(problem)
+
+
 def test_all_problems_at_once() -> None:
     verdict = check(SGLANG, "--enforce-eager", "--pp", "1", "--tp", "2", "--dtype", "x", "--page-size", "--qwertz")
     assert len(verdict.problems) == 6
@@ -241,6 +378,8 @@ def test_names_in_the_tables_are_flags_of_some_release(name: str) -> None:
     known = {flag for release in releases for flag in Parser(flag_lists.flags(release), engine).names}
     assert set(engine.OWNED) <= known
     assert {flag for flag, _note in engine.CONCEPTS.values() if flag} <= known
+    switches = {flag for on, off, _default in engine.SWITCHES.values() for flag in (*on, *off)}
+    assert switches <= known | set(engine.CHANGED)
     newest = Parser(flag_lists.flags(releases[-1]), engine).names
     here = numbers(releases[-1])
     gone = {flag for flag, (when, _instead) in engine.CHANGED.items() if numbers(when.split()[-1]) <= here}

@@ -87,6 +87,11 @@ def test_the_same_text_on_all_hosts_is_the_same() -> None:
 
 def test_secrets_are_not_shown() -> None:
     (problem,) = _parity.check_wishes(USED, {"b": {"gb10_server_env": {"A": "1", "HF_TOKEN": "loud"}}}, "a")
+    for value in ({"HF_TOKEN": "loud"}, "loud"):
+        (other,) = _parity.check_wishes(
+            {**USED, "secret_env": {"HF_TOKEN": "hush"}}, {"b": {"gb10_server_secret_env": value}}, "a"
+        )
+        assert "another one" in str(other) and "loud" not in str(other) and "hush" not in str(other)
     assert "in HF_TOKEN" in str(problem) and "loud" not in str(problem) and "hush" not in str(problem)
 
 

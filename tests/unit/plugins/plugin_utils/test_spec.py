@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
 import yaml
 
@@ -78,6 +81,7 @@ def settings(**changes: Any) -> dict[str, Any]:
         "served_name": "",
         "args": recipe["gb10_server_args"],
         "env": {},
+        "secret_env": {},
         "bind": "127.0.0.1",
         "port": 8000,
         "api_key": "",
@@ -178,6 +182,26 @@ def test_key_never_enters_the_spec() -> None:
     assert "s3cret" not in str(build(api_key="s3cret", bind="0.0.0.0"))
 
 
+@pytest.mark.parametrize(
+    ("key", "word"),
+    [
+        ("hush-hush\n", "ends in a newline"),
+        ("hush-hush\r\n", "ends in a newline"),
+        (" hush-hush", "blanks"),
+        ("hush\nhush", "blanks or line breaks"),
+        ("\n", "blanks or line breaks"),
+        ("hush\u00e4", "not ASCII"),
+        ("hush\u20ac", "not ASCII"),
+        ("hush\x1b", "control characters"),
+    ],
+)
+def test_a_key_that_no_client_can_send_is_refused_and_not_shown(key: str, word: str) -> None:
+    found = {"name": "vllm", "version": "0.25.1", "reason": None}
+    (problem,) = _spec.check_settings(settings(api_key=key), found, {**PLAN, "world_size": 2})
+    assert problem.where == "gb10_server_api_key" and word in problem.seen and "printf" in problem.remedy
+    assert "hush" not in str(problem)
+
+
 def check(changes: dict[str, Any], version: str | None = "0.25.1", name: str = "vllm", hosts: int = 2) -> list[str]:
     found = {"name": name, "version": version, "reason": None}
     problems = _spec.check_settings(settings(**changes), found, {**PLAN, "world_size": hosts})
@@ -197,6 +221,13 @@ def check(changes: dict[str, Any], version: str | None = "0.25.1", name: str = "
         ({"env": {"BAD NAME": "1"}}, "gb10_server_env"),
         ({"env": {"A": None}}, "gb10_server_env"),
         ({"env": {"A": "one\ntwo"}}, "gb10_server_env"),
+        ({"env": {"HF_TOKEN": "hush-hush"}}, "gb10_server_env"),
+        ({"env": {"A": "1"}, "secret_env": {"A": "hush-hush"}}, "gb10_server_secret_env"),
+        ({"secret_env": {"HF_TOKEN": "hush\nhush"}}, "gb10_server_secret_env"),
+        ({"secret_env": {"HF_TOKEN": None}}, "gb10_server_secret_env"),
+        ({"secret_env": {"HF_TOKEN": "hush"}}, "gb10_server_secret_env"),
+        ({"secret_env": {"HF TOKEN": "hush-hush"}}, "gb10_server_secret_env"),
+        ({"secret_env": {"VLLM_API_KEY": "hush-hush"}}, "gb10_server_secret_env"),
         ({"port": 70000}, "gb10_server_port"),
         ({"rendezvous_port": 0}, "gb10_server_rendezvous_port"),
         ({"port": 29501}, "gb10_server_port"),
@@ -204,6 +235,46 @@ def check(changes: dict[str, Any], version: str | None = "0.25.1", name: str = "
 )
 def test_wishes_that_are_refused(changes: dict[str, Any], where: str) -> None:
     assert check(changes) == [where]
+
+
+def test_no_message_shows_a_secret() -> None:
+    found = {"name": "vllm", "version": "0.25.1", "reason": None}
+    env = {"HF_TOKEN": "hush-hush"}
+    secret = {"HF_TOKEN": "hush\n-hush", "A B": "hush", "VLLM_API_KEY": "hush"}
+    problems = _spec.check_settings(settings(env=env, secret_env=secret), found, {**PLAN, "world_size": 2})
+    assert len(problems) == 6 and "hush" not in str(problems)
+
+
+def test_secret_environment_makes_another_release_and_stays_out_of_the_spec() -> None:
+    plain, one = build(), build(secret_env={"HF_TOKEN": "hush-hush"})
+    assert one["engine"].pop("secret_env") == ["HF_TOKEN"] and "secret_env" not in plain["engine"]
+    assert {**one, "id": ""} == {**plain, "id": ""} and "hush" not in str(one)
+    ids = {
+        plain["id"],
+        one["id"],
+        build(secret_env={"HF_TOKEN": "hush-other"})["id"],
+        build(secret_env={"OTHER": "hush-hush"})["id"],
+    }
+    assert len(ids) == 4 and build(secret_env={"HF_TOKEN": "hush-hush"})["id"] == one["id"]
+
+
+def test_secret_environment_stands_in_the_env_file_alone() -> None:
+    templates = Path(__file__).parents[4] / "roles" / "gb10_server" / "templates"
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(templates), trim_blocks=True)
+    environment.filters.update(quote=shlex.quote, to_json=json.dumps, to_nice_json=lambda value, **_more: str(value))
+    spec = build(secret_env={"HF_TOKEN": "hush-hush"})
+    names = {
+        "gb10_server_api_key": "k",
+        "gb10_server_secret_env": {"HF_TOKEN": "hush-hush=1", "B": "x y $z"},
+        "__gb10_spec": {"spec": spec},
+        "__gb10_server_rank": spec["ranks"][0],
+    }
+    texts = {path.name: environment.get_template(path.name).render(names) for path in templates.glob("*.j2")}
+    assert texts.pop("env.j2").splitlines() == ["VLLM_API_KEY=k", "B=x y $z", "HF_TOKEN=hush-hush=1"]
+    tasks = yaml.safe_load((templates.parent / "tasks" / "render.yml").read_text())
+    (written,) = [task for task in tasks if "ansible.builtin.template" in task]
+    assert "gb10_server_secret_env" in written["no_log"] and "gb10_server_api_key" in written["no_log"]
+    assert "launch.sh.j2" in texts and "spec.json.j2" in texts and "hush" not in str(texts)
 
 
 def test_image_with_an_old_or_another_engine_is_refused() -> None:
