@@ -222,7 +222,8 @@ def build(
     }
     spec["ranks"] = [_rank(spec, settings, number, host, rails, places[host]) for number, host in enumerate(hosts)]
     # Other secrets make another release; which ones they are cannot be told from its name.
-    hidden = _secret_env.digest(settings["name"], settings["secret_env"])
+    key = {knowledge.API_KEY_VARIABLE or "api_key": settings["api_key"]} if settings["api_key"] else {}
+    hidden = _secret_env.digest(settings["name"], {**settings["secret_env"], **key})
     spec["id"] = f"{settings['name']}-{_digest([spec, hidden] if hidden else spec)[:12]}"
     # Whether it was kept says something of this run, not of the deployment.
     spec["plan"] = {key: value for key, value in plan.items() if key != "kept"}

@@ -258,6 +258,12 @@ def test_secret_environment_makes_another_release_and_stays_out_of_the_spec() ->
     assert len(ids) == 4 and build(secret_env={"HF_TOKEN": "hush-hush"})["id"] == one["id"]
 
 
+def test_another_api_key_makes_another_release_and_stays_out_of_the_spec() -> None:
+    specs = [build(api_key=key) for key in ("", "hush-hush", "hush-other")]
+    assert len({spec["id"] for spec in specs}) == 3 and "hush" not in str(specs)
+    assert {**specs[1], "id": ""} == {**specs[2], "id": ""}
+
+
 def test_secret_environment_stands_in_the_env_file_alone() -> None:
     templates = Path(__file__).parents[4] / "roles" / "gb10_server" / "templates"
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(templates), trim_blocks=True)
