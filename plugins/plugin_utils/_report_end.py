@@ -21,7 +21,7 @@ AGAIN = f"{NEXT} mend the cause, then deploy again."
 
 
 def serving_after(task_vars: Mapping[str, Any], outcome: str) -> dict[str, Any]:
-    """``release`` that serves (None for none, or where nobody knows), whether it was ``restored``, and both in words."""
+    """``release`` that serves (None: none, or nobody knows), whether it was ``restored``, and both in ``words``."""
     hosts = _hostvars.members(task_vars)
     spec = _hostvars.read(task_vars, hosts[0], "__gb10_spec")
     if outcome == "running":
@@ -50,7 +50,7 @@ def _never_stopped(task_vars: Mapping[str, Any], hosts: list[str]) -> dict[str, 
     if ran is None:
         return _said(None, f"Nothing serves now, as before this run. {AGAIN}")
     if lost := _lost(task_vars):
-        words = f"Release {ran} was never stopped; {', '.join(lost)} did not answer to the end, so nobody knows if it serves."
+        words = f"Release {ran} was never stopped; {', '.join(lost)} did not answer to the end: it may not serve."
         return _said(None, f"{words} {NEXT} run the status playbook.")
     if any(_gave_no_answer(task_vars, host) for host in hosts):
         words = f"Nothing serves now: release {ran} was never stopped, but does not answer."
