@@ -13,7 +13,7 @@ from ansible import constants
 from ansible.utils.display import Display
 
 from ansible_collections.gb10.serving.plugins.module_utils import _redact
-from ansible_collections.gb10.serving.plugins.plugin_utils import _hostvars, _report
+from ansible_collections.gb10.serving.plugins.plugin_utils import _hostvars, _report, _report_end
 from ansible_collections.gb10.serving.plugins.plugin_utils._controller_action import ControllerAction
 
 display = Display()
@@ -35,15 +35,14 @@ class ActionModule(ControllerAction):
         secrets = _hostvars.secrets(task_vars, self._templar, report["spec"] or {})
         report, failure = _redact.whole(report, secrets), _redact.text(failure, secrets)
         result: dict[str, Any] = {"outcome": report["outcome"], "path": None}
-        if self._task.check_mode:
-            result["report"] = report
-        else:
+        if not self._task.check_mode:
             result["path"] = str(write(Path(args["directory"]).expanduser(), report, now))
         where = f"Report: {result['path']}" if result["path"] else "No report is written in check mode."
         if failure:
-            # The whole of it stands above and in the report; the first line of each cause is enough to find it.
-            heads = "\n".join(cause.splitlines()[0] for cause in failure.split(_hostvars.BETWEEN_CAUSES))
-            return {**result, "failed": True, "msg": f"{heads}\n{where}"}
+            # Without the report itself: printed below the message, it would push the cause off the screen.
+            return {**result, "failed": True, "msg": _report_end.ending(failure, report, where)}
+        if self._task.check_mode:
+            result["report"] = report
         for line in _report.summary(report):
             display.display(line)
         if report["completion"]:
@@ -115,6 +114,7 @@ def collect(name: str, failure: str, predicted: bool, task_vars: dict[str, Any],
     report["plan_against_engine"] = _report.against(report["plan"] or {}, report["engine_told"])
     if report["outcome"] == "running" and not report["completion"]:
         report.update(outcome="unproven", failure="No completion came in this run.")
+    report["serving_after"] = _report_end.serving_after(task_vars, report["outcome"])
     return report
 
 

@@ -60,7 +60,7 @@ outcome:
   sample: running
 report:
   description: What would have been written.
-  returned: in check mode
+  returned: in check mode, when nothing failed
   type: dict
   sample: {}
 """

@@ -13,7 +13,7 @@ description:
   - A rank is one container, started by the C(launch.sh) of a release below O(root)/O(name)/releases.
   - The container carries the release id as a label, so a rank that already runs the wanted release is left alone.
   - Starting a release points the link C(current) to it and keeps the one before as C(previous).
-  - Releases before those two are removed.
+  - Releases before those two are removed, but for those of O(keep) and for one that has just failed.
   - Stopping keeps the end of the container's log beside the release as C(last.log), readable by root only.
 extends_documentation_fragment:
   - gb10.serving.attributes
@@ -44,6 +44,17 @@ options:
   release:
     description: Release id to run; its directory must exist. Required with O(state=started).
     type: str
+  previous:
+    description:
+      - Release id that the link C(previous) gets in place of the one that was current. An empty string, or one that is
+        not on the node any more, takes the link away.
+      - For returning to a release after another one failed, which is nothing to return to.
+    type: str
+  keep:
+    description: Further releases that are not removed at a start.
+    type: list
+    elements: str
+    default: []
   restart:
     description: Start anew even if the release already runs.
     type: bool
@@ -119,6 +130,7 @@ removed:
 
 import os
 import shutil
+from collections.abc import Iterable
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -182,22 +194,33 @@ class Rank:
                 "Next step: run the deploy playbook, which renders it."
             )
         self._check_image(release)
-        if self.current != release:
-            _rank.set_link(self.directory, "previous", self.current)
-            _rank.set_link(self.directory, "current", release)
-        self._forget_releases()
+        self._set_links(release)
         self._checked([script], f"Next step: run 'sudo {script}' on this node and read what docker says.")
         return _rank.containers(self.run, self.params["name"])[0]["name"]
+
+    def _set_links(self, release: str) -> None:
+        """``current`` to what starts, ``previous`` to what it was or shall be; what nothing points to any more goes."""
+        previous, kept = self.params["previous"], set(self.params["keep"])
+        if previous is not None:
+            # The log of what failed stays until the next start.
+            kept.add(self.current)
+            there = bool(previous) and os.path.isdir(os.path.join(self.directory, "releases", previous))
+            _rank.set_link(self.directory, "previous", previous if there and previous != release else None)
+        elif self.current != release:
+            _rank.set_link(self.directory, "previous", self.current)
+        if self.current != release:
+            _rank.set_link(self.directory, "current", release)
+        self._forget_releases(kept)
 
     def _check_image(self, release: str) -> None:
         """Nothing is started with another image than the other ranks have."""
         if refused := _rank_refused.by_image(_rank.read_spec(self.directory, release) or {}):
             self.module.fail_json(**refused)
 
-    def _forget_releases(self) -> None:
-        """Keep the current and the previous release, and those that are remembered for their failure."""
+    def _forget_releases(self, kept: Iterable[str | None] = ()) -> None:
+        """Keep the current and the previous release, those that are remembered for their failure, and ``kept``."""
         place = os.path.join(self.directory, "releases")
-        kept = {_rank.linked_release(self.directory, link) for link in ("current", "previous")}
+        kept = {*kept, *(_rank.linked_release(self.directory, link) for link in ("current", "previous"))}
         kept |= {failure.get("release") for failure in _rank_failed.read(self.directory)}
         for release in set(os.listdir(place)) - kept:
             shutil.rmtree(os.path.join(place, release))
@@ -227,6 +250,8 @@ def main() -> None:
             "root": {"type": "path", "default": "/opt/gb10-serving"},
             "state": {"type": "str", "choices": ["started", "stopped", "absent"], "default": "started"},
             "release": {"type": "str"},
+            "previous": {"type": "str"},
+            "keep": {"type": "list", "elements": "str", "default": []},
             "restart": {"type": "bool", "default": False},
             "stop_timeout": {"type": "int", "default": 20},
             "failure": {"type": "dict"},

@@ -46,6 +46,8 @@ def markdown(report: Mapping[str, Any]) -> str:
     lines = [f"# Deployment {report['name']}: {report['outcome']}", "", f"Written {report['written_at']}.", ""]
     if report.get("failure"):
         lines += ["## What stopped it", "", "```", report["failure"].rstrip(), "```", ""]
+        if serving := report.get("serving_after"):
+            lines += [serving["words"], ""]
     start = (_report_start.attempts, _report_start.start)
     for part in (_answer, _nodes, _rails, _plan, _told, _copies, *start, _times, _launch):
         lines += part(report)

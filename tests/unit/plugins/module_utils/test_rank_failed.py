@@ -80,6 +80,7 @@ def deployment(tmp_path: Path) -> Path:
 def rank_in(directory: Path) -> rank.Rank:
     one = rank.Rank.__new__(rank.Rank)
     one.directory = str(directory)
+    one.params = {"previous": None, "keep": []}
     one.current = _rank.linked_release(one.directory, "current")
     return one
 
@@ -89,6 +90,30 @@ def test_a_release_that_failed_is_nothing_to_return_to(deployment: Path) -> None
     assert _rank.linked_release(str(deployment), "current") == "main-old"
     rank_in(deployment).remember(failure("b"))  # it was not the current one
     assert _rank.linked_release(str(deployment), "current") == "main-old"
+
+
+def test_a_start_that_is_taken_back_leaves_the_links_as_they_were(deployment: Path) -> None:
+    def links() -> tuple[str | None, ...]:
+        return tuple(_rank.linked_release(str(deployment), link) for link in ("current", "previous"))
+
+    there = deployment / "releases"
+    one = rank_in(deployment)
+    one.params["keep"] = ["main-old"]
+    one._set_links("main-b")
+    assert links() == ("main-b", "main-a") and (there / "main-old").is_dir() and not (there / "main-c").exists()
+    back = rank_in(deployment)
+    back.params["previous"] = "main-old"
+    back._set_links("main-a")
+    assert links() == ("main-a", "main-old")
+    assert (there / "main-b").is_dir()  # for its log
+
+
+@pytest.mark.parametrize("previous", ["", "main-gone", "main-a"])
+def test_the_link_goes_where_there_was_none_before(deployment: Path, previous: str) -> None:
+    one = rank_in(deployment)
+    one.params["previous"] = previous
+    one._set_links("main-a")
+    assert _rank.linked_release(str(deployment), "previous") is None
 
 
 def test_its_log_stays_and_other_releases_go(deployment: Path) -> None:
