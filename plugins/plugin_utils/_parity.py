@@ -21,6 +21,7 @@ SHARED = {
     "served_name": "gb10_model_served_name",
     "args": "gb10_server_args",
     "env": "gb10_server_env",
+    "env_override": "gb10_server_env_override",
     "port": "gb10_server_port",
     "rendezvous_port": "gb10_server_rendezvous_port",
     "gpus": "gb10_server_gpus",
