@@ -11,6 +11,7 @@ from ansible.utils.display import Display
 from ansible_collections.gb10.serving.plugins.plugin_utils import (
     _checks,
     _engines,
+    _env_wishes,
     _flags,
     _hostvars,
     _parity,
@@ -35,6 +36,7 @@ class ActionModule(ControllerAction):
         "args": {"type": "list", "elements": "str", "default": []},
         "env": {"type": "dict", "default": {}},
         "secret_env": {"type": "dict", "default": {}, "no_log": True},
+        "env_override": {"type": "bool", "default": False},
         "bind": {"type": "str", "default": "127.0.0.1"},
         "port": {"type": "int", "default": 8000},
         "api_key": {"type": "str", "default": "", "no_log": True},
@@ -54,6 +56,8 @@ class ActionModule(ControllerAction):
         given = {host: task_vars["hostvars"][host] for host in hosts}
         problems = _parity.check_wishes(args, given, str(task_vars.get("inventory_hostname", hosts[0])))
         problems += _spec.check_settings(args, sources["engine"], plan)
+        contradictions = _env_wishes.check(args, hosts, args["rails"])
+        problems += [] if args["env_override"] else contradictions
         if problems:
             return {"failed": True, "msg": message(problems), **refusal(problems)}
         spec = _spec.build(
@@ -62,7 +66,8 @@ class ActionModule(ControllerAction):
         problems = _flags.check_spec(spec, sources["engine"]) + _ports(spec, task_vars)
         if problems:
             return {"failed": True, "msg": message(problems), **refusal(problems)}
-        for warning in _flags.check(args["args"], sources["engine"]).warnings:
+        warnings = [_env_wishes.warning(one) for one in contradictions]
+        for warning in warnings + _flags.check(args["args"], sources["engine"]).warnings:
             display.warning(warning)
         states = [_hostvars.rank_state(task_vars, host) for host in hosts]
         now = _status.running_spec(states)

@@ -48,9 +48,15 @@ options:
     elements: str
     default: []
   env:
-    description: Further environment for the engine, the same on all ranks.
+    description:
+      - Further environment for the engine, the same on all ranks.
+      - A value that contradicts an interface, HCA, GID index or address that the spec gives to a node is refused.
     type: dict
     default: {}
+  env_override:
+    description: Take such a value of O(env) with a warning.
+    type: bool
+    default: false
   bind:
     description: Address that the endpoint listens on.
     type: str

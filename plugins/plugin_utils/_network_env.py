@@ -5,8 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+
+def node_network(host: str, rails: Sequence[Mapping[str, Any]], rdma: bool) -> dict[str, Any]:
+    """What a node has of the rails, rail 0 first: its address and interface, and its HCAs where RDMA is used."""
+    members = [rail["members"][host] for rail in rails]
+    gids = {member["gid_index"] for member in members}
+    return {
+        "address": members[0]["address"],
+        "socket_ifname": members[0]["netdev"],
+        "hcas": [member["hca"] for member in members] if rdma else [],
+        "gid_index": gids.pop() if rdma and len(gids) == 1 else None,
+    }
 
 
 def network_env(rank: Mapping[str, Any], rdma: bool) -> dict[str, str]:

@@ -22,6 +22,7 @@ SHARED = {
     "args": "gb10_server_args",
     "env": "gb10_server_env",
     "secret_env": "gb10_server_secret_env",
+    "env_override": "gb10_server_env_override",
     "port": "gb10_server_port",
     "rendezvous_port": "gb10_server_rendezvous_port",
     "gpus": "gb10_server_gpus",

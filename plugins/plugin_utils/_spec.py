@@ -17,7 +17,7 @@ from ansible_collections.gb10.serving.plugins.module_utils._model_links import C
 from ansible_collections.gb10.serving.plugins.module_utils._rank import NAME
 
 from . import _engines, _flags, _secret_env
-from ._network_env import network_env
+from ._network_env import network_env, node_network
 from ._problems import Problem
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -238,15 +238,10 @@ def _rank(
     rails: Sequence[Mapping[str, Any]],
     place: Mapping[str, Any],
 ) -> dict[str, Any]:
-    members = [rail["members"][host] for rail in rails]
-    gids = {member["gid_index"] for member in members}
     rank: dict[str, Any] = {
         "host": host,
         "rank": number,
-        "address": members[0]["address"],
-        "socket_ifname": members[0]["netdev"],
-        "hcas": [member["hca"] for member in members] if settings["rdma"] else [],
-        "gid_index": gids.pop() if settings["rdma"] and len(gids) == 1 else None,
+        **node_network(host, rails, settings["rdma"]),
         "model_path": place["path"],
         "mounts": list(place["mounts"]),
         "container_name": f"gb10-{settings['name']}-rank{number}",

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_causes import CAUSES
 
 CAUSE = "message_queue_address"
+NOT_LOCAL = "address_not_local"
 
 #: What a rank that stands still may be taken for before its sockets are looked at.
 LIKE_IT = (CAUSE, "nccl_init_hang", "rank_missing", "unknown", None)
@@ -129,7 +130,10 @@ def _is_meant(interface: str, env: Mapping[str, str]) -> bool:
 
 
 def weigh(views: Mapping[int, dict[str, Any]], net: Network) -> dict[int, dict[str, Any]]:
-    """The views, where those of ranks that stand still in the rendezvous say what their sockets show."""
+    """The views, where those of ranks that stand still in the rendezvous say what their sockets show.
+
+    Where the user's environment replaced the address of the spec, that is what to change, whatever the sockets show.
+    """
     weighed = {}
     for rank, view in views.items():
         said = view["answer"]
@@ -144,9 +148,25 @@ def weigh(views: Mapping[int, dict[str, Any]], net: Network) -> dict[int, dict[s
                 "remedy": f"{CAUSES[CAUSE].remedy} {_here(owner, net)}".rstrip(),
                 "evidence": [*(stray.words for stray in found[:2]), *said["evidence"]],
             }
-            view = {**view, "answer": {**said, **named}}
-        weighed[rank] = view
+            said = {**said, **named}
+        if said["cause"] in (CAUSE, NOT_LOCAL) and (words := _taken_out(said["cause"], net)):
+            said = {**said, "remedy": words}
+        weighed[rank] = {**view, "answer": said}
     return weighed
+
+
+def _taken_out(cause: str, net: Network) -> str:
+    """What to do when gb10_server_env has the variable; nothing else gives a rank another value than its address."""
+    wrong = [
+        (host, address, env[net.variable])
+        for host, address, env in net.ranks.values()
+        if net.variable in env and env[net.variable] != address and (env[net.variable] or cause == CAUSE)
+    ]
+    if not wrong:
+        return ""
+    value = wrong[0][2] or "empty"
+    own = ", ".join(f"{address} on {host}" for host, address, _value in wrong)
+    return f"Take {net.variable} out of gb10_server_env: it is {value} there, and without it {own}."
 
 
 def _here(owner: int | None, net: Network) -> str:
@@ -157,5 +177,4 @@ def _here(owner: int | None, net: Network) -> str:
     value = env.get(net.variable)
     if value == address:
         return f"{host} was given {net.variable}={address}; something in the image sets another one."
-    was = f"it is {value} there" if value else "it is not set there"
-    return f"On {host} that is {net.variable}={address}; {was}."
+    return f"On {host} that is {net.variable}={address}; it is not set there."

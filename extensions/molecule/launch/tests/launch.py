@@ -126,7 +126,7 @@ class Launch:
     def deploy(self, engine: str = "vllm", env: dict[str, str] | None = None, **extra: Any) -> Run:
         self.count += 1
         if env is not None:
-            extra["gb10_server_env"] = {**RECIPE_ENV, **env}
+            extra = {"gb10_server_env": {**RECIPE_ENV, **env}, "gb10_server_env_override": True, **extra}
         variables = {"gb10_recipe": str(ENGINES / RECIPES[engine]), **extra}
         self.runs.append(Run("deploy", self.folder / f"run{self.count}", **variables))
         return self.runs[-1]
@@ -137,6 +137,7 @@ class Launch:
         own = ("gb10_image_ref", "gb10_server_args", "gb10_server_env", "gb10_plan_kv_cache_gib")
         settings = {name: {key: recipe[key] for key in own if key in recipe} for name, recipe in recipes.items()}
         settings["sglang"]["gb10_server_env"].update(env)
+        settings["sglang"]["gb10_server_env_override"] = True
         shared = {key: recipes["vllm"][key] for key in recipes["vllm"] if key not in (*own, "gb10_server_engine")}
         path = self.folder / "both.yml"
         engines = {"gb10_server_engines": ["sglang", "vllm"], "gb10_server_engine_settings": settings}

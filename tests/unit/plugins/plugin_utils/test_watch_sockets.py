@@ -20,6 +20,7 @@ PLACES = [
     for rank in (0, 1)
 ]
 WAITS = "LISTEN 0 100 192.168.1.9:41001 0.0.0.0:* users:((x,pid=1))\n"
+WITHOUT = "and without it 10.9.0.1 on node-0, 10.9.0.2 on node-1."
 ENV = {"NCCL_SOCKET_IFNAME": "=enp1s0f0np0", "GLOO_SOCKET_IFNAME": "enp1s0f0np0"}
 
 
@@ -28,13 +29,13 @@ def syn(address: str, port: int = 41001) -> str:
 
 
 def net(variable: str = "SGLANG_HOST_IP", **env: str) -> Network:
-    spec = {
-        "endpoint": {"port": 8000},
-        "ranks": [
-            {"host": f"node-{rank}", "rank": rank, "address": f"10.9.0.{1 + rank}", "env": {**ENV, **env}}
-            for rank in (0, 1)
-        ],
-    }
+    """Both ranks with this environment, in which "own" is each one's address, as the spec gives it."""
+    ranks = []
+    for rank in (0, 1):
+        address = f"10.9.0.{1 + rank}"
+        own = {name: address if value == "own" else value for name, value in env.items()}
+        ranks.append({"host": f"node-{rank}", "rank": rank, "address": address, "env": {**ENV, **own}})
+    spec = {"endpoint": {"port": 8000}, "ranks": ranks}
     return _watch_sockets.network(spec, vllm if variable.startswith("VLLM") else sglang)
 
 
@@ -95,9 +96,13 @@ def test_who_strays(head: str, other: str, where: list[str | None]) -> None:
     ("env", "words"),
     [
         ({}, "On node-0 that is SGLANG_HOST_IP=10.9.0.1; it is not set there."),
-        ({"SGLANG_HOST_IP": "192.168.1.9"}, "On node-0 that is SGLANG_HOST_IP=10.9.0.1; it is 192.168.1.9 there."),
         (
-            {"SGLANG_HOST_IP": "10.9.0.1"},
+            {"SGLANG_HOST_IP": "192.168.1.9"},
+            f"Take SGLANG_HOST_IP out of gb10_server_env: it is 192.168.1.9 there, {WITHOUT}",
+        ),
+        ({"SGLANG_HOST_IP": ""}, f"Take SGLANG_HOST_IP out of gb10_server_env: it is empty there, {WITHOUT}"),
+        (
+            {"SGLANG_HOST_IP": "own"},
             "node-0 was given SGLANG_HOST_IP=10.9.0.1; something in the image sets another one.",
         ),
     ],
@@ -119,6 +124,28 @@ def test_which_variable_on_which_node(env: dict[str, str], words: str) -> None:
 def test_other_causes_stay(cause: str, verdict: str, env: dict[str, str]) -> None:
     given = views("", syn("192.168.1.9"), cause=cause, verdict=verdict)
     assert _watch_sockets.weigh(given, net(**env))[1]["answer"]["cause"] == cause
+
+
+@pytest.mark.parametrize(
+    ("cause", "value", "taken_out"),
+    [
+        ("message_queue_address", "127.0.0.1", True),
+        ("message_queue_address", "", True),
+        ("address_not_local", "10.9.0.1", True),
+        ("address_not_local", "", False),  # then the engine took one that the node has
+        ("message_queue_address", None, False),
+        ("message_queue_address", "own", False),
+        ("disk_full", "127.0.0.1", False),
+    ],
+)
+def test_a_replaced_address_is_to_be_taken_out(cause: str, value: str | None, taken_out: bool) -> None:
+    """Whatever the sockets show: with 127.0.0.1 each rank waits on itself."""
+    given = views("", "", cause=cause, verdict="failed")
+    env = {} if value is None else {"SGLANG_HOST_IP": value}
+    remedy = _watch_sockets.weigh(given, net(**env))[1]["answer"]["remedy"]
+    assert remedy.startswith("Take SGLANG_HOST_IP out of gb10_server_env") == taken_out
+    assert taken_out or remedy == "x"
+    assert ("10.9.0.1 on node-0" in remedy) == (taken_out and value != "10.9.0.1")
 
 
 def test_a_stall_names_the_address_its_interface_and_the_variable(tmp_path: Path) -> None:
