@@ -9,11 +9,15 @@ import json
 import re
 from dataclasses import dataclass
 
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_requests import Requests
+
 #: A line longer than this is cut: the dumps of configurations are, and no cause stands behind its start.
 LONGEST = 4000
 
 #: A traceback's frame, the source line below it, and the carets below that.
 FRAME, TEXT = "frame", "text"
+#: What clients sent: no rule and no step is looked for in it.
+REQUEST = "request"
 
 _COLOUR = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|\[(?:\d{1,2};)*\d{1,2}m")
 
@@ -116,6 +120,7 @@ def split(text: str) -> list[Line]:
     """All lines that carry text. Comments, as annotated excerpts have them, are no output."""
     lines: list[Line] = []
     after_frame = ignored = False
+    requests = Requests()
     for number, whole in enumerate(text.split("\n"), 1):
         for raw in _unwrap(whole).split("\r"):
             if _COMMENT.match(raw) or _REMARK.match(raw):
@@ -123,6 +128,9 @@ def split(text: str) -> list[Line]:
             plain, role, level = _peel(_COLOUR.sub("", raw[:LONGEST]).strip("\x00\ufeff"))
             bare = plain.strip()
             if not bare:
+                continue
+            if requests.holds(bare, raw, role + level):
+                lines.append(Line(number, bare, role, "info", REQUEST))
                 continue
             kind = TEXT
             if bare.startswith('File "') or set(bare) <= set("^~- "):

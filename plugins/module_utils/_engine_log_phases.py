@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import Line
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import REQUEST, TEXT, Line
 
 #: The phases in the order of a start.
 PHASES = ("starting", "rendezvous", "weights", "kv_cache", "graphs", "ready")
@@ -123,6 +123,8 @@ def engine_of(lines: Sequence[Line]) -> str:
             score["sglang"] += 3
         elif _VLLM_ROLE.match(line.role):
             score["vllm"] += 3
+        if line.kind == REQUEST:
+            continue
         for engine, weight, sign in _SIGNS:
             if sign.search(line.text):
                 score[engine] += weight
@@ -139,7 +141,7 @@ def progress(engine: str, lines: Sequence[Line], table: Sequence[Step] = ()) -> 
     begun: dict[str, int] = {}
     reached, percent, ready = -1, None, None
     for index, line in enumerate(lines):
-        if line.kind == "text" and line.level != "error":
+        if line.kind == TEXT and line.level != "error":
             for position in range(len(table) - 1, reached, -1):
                 if table[position][0] in line.text:
                     reached = position

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import Line
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import REQUEST, Line
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import TABLES, Progress
 
 _BROADCAST = re.compile(r"No available shared memory broadcast block found")
@@ -50,7 +50,7 @@ def repeated(lines: Sequence[Line], seen: Progress) -> Wait | None:
     for pattern, cause, least, phases in REPEATED:
         if phases and seen.phase not in phases:
             continue
-        hits = [index for index, line in enumerate(lines) if pattern.search(line.text)]
+        hits = [index for index, line in enumerate(lines) if line.kind != REQUEST and pattern.search(line.text)]
         last = len(lines) - 1
         if len(hits) >= least and seen.step_at(hits[-least]) == seen.step_at(last):
             return Wait(cause, hits[-1], True)
@@ -78,7 +78,7 @@ def silent(engine: str, lines: Sequence[Line], seen: Progress) -> Wait | None:
     if meaning == "ranks are connected":
         return None
     last = seen.steps.index(seen.steps[-1])
-    whole = "\n".join(line.text for line in lines)
+    whole = "\n".join(line.text for line in lines if line.kind != REQUEST)
     if meaning == "opening the message queue":
         return Wait("message_queue_address", last, True)
     if engine == "vllm":
