@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 from ansible_collections.gb10.serving.plugins.module_utils import _engine_log_waits as waits
 from ansible_collections.gb10.serving.plugins.module_utils import _redact
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_causes import CAUSES
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_ends import fatal_lines
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import TEXT, Line, split
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import (
     Progress,
     Step,
     engine_of,
     progress,
+    start_of,
 )
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_places import place_of
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rule import LIKELY, ROOT, WEAK, Rule
@@ -38,16 +40,6 @@ OF_A_PEER = frozenset(
     {"rank_missing", "rendezvous_unreachable", "collective_timeout", "peer_died", "nccl_system_error"}
 )
 
-#: After these a start does not go on, whatever other processes still print.
-_FATAL = re.compile(
-    r"WorkerProc (?:failed|hit|initialization failed)|EngineCore (?:failed|encountered)"
-    r"|Engine (?:core|process)\b.*failed"
-    r"|Scheduler hit an exception|Received sigquit|scheduler (?:is dead|died)|EngineDeadError|died unexpectedly"
-    r"|Fatal Python error|Segmentation fault|terminate called|core dumped|^Killed$|exited with code [1-9]"
-    r"|Error response from daemon|OCI runtime create failed"
-    r"|error while attempting to bind|Watchdog caught|watchdog timeout"
-    r"|OOMKilled|oom-kill:|Out of memory: Killed|GPU has fallen off"
-)
 #: The last line of a traceback, or a complaint of a program.
 _ERROR = re.compile(
     r"^(?:[A-Za-z_][\w.]*\.)?\w*(?:Error|Exception|Interrupt)\b(?::|$)|\b(?:error|fatal)\b\s*:", re.IGNORECASE
@@ -70,7 +62,7 @@ class Hit(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A log taken apart. ``first``: the line from which it counts; ``fatal``: lines after which no start goes on."""
+    """The last start in a log, taken apart. ``first``: the line from which it counts; ``fatal``: lines after which no start goes on."""
 
     engine: str
     lines: list[Line]
@@ -80,14 +72,15 @@ class Reading(NamedTuple):
 
 
 def read(text: str, engine: str = "", table: Sequence[Step] = ()) -> Reading:
-    """Take a log apart. Who knows the engine gives it, and its steps where they are not among TABLES."""
-    lines = split(text)
+    """Take the last start of a log apart. Who knows the engine gives it, and its steps where they are not among TABLES."""
+    whole = split(text)
+    lines = whole[start_of(whole) :]
     engine = engine or engine_of(lines)
+    if engine == "unknown":
+        engine = engine_of(whole)
     seen = progress(engine, lines, table)
     first = 0 if seen.ready is None else seen.ready + 1
-    fatal = [
-        index for index in range(first, len(lines)) if lines[index].kind == TEXT and _FATAL.search(lines[index].text)
-    ]
+    fatal = fatal_lines(lines, seen.steps, first)
     return Reading(engine, lines, seen, first, fatal)
 
 
@@ -100,9 +93,9 @@ def judge(reading: Reading, silent_seconds: float | None = None) -> dict[str, An
     engine, lines, seen, first, fatal = reading
     hits = _hits(lines, seen, first, fatal)
     if hits and (seen.ready is None or fatal):
-        return _failed(engine, lines, seen, hits)
+        return _failed(engine, lines, seen, hits, fatal)
     if fatal or (seen.ready is None and _ends_in_error(lines, seen)):
-        return _unknown(engine, seen, lines, first)
+        return _unknown(engine, seen, lines, first, fatal)
     return _no_error(engine, lines, seen, silent_seconds)
 
 
@@ -143,11 +136,13 @@ def _hits(lines: Sequence[Line], seen: Progress, first: int, fatal: Sequence[int
     return hits
 
 
-def _failed(engine: str, lines: Sequence[Line], seen: Progress, hits: Sequence[Hit]) -> dict[str, Any]:
+def _failed(
+    engine: str, lines: Sequence[Line], seen: Progress, hits: Sequence[Hit], fatal: Sequence[int]
+) -> dict[str, Any]:
     best = min(hits, key=lambda hit: (-hit.rule.weight, hit.line))
     weight = best.rule.weight
     if weight <= WEAK and seen.ready is None:
-        return _unknown(engine, seen, lines, 0)
+        return _unknown(engine, seen, lines, 0, fatal)
     confidence = "high" if weight >= ROOT else "medium" if weight >= LIKELY - 5 else "low"
     indexes = [best.line]
     for hit in sorted(hits, key=lambda hit: (-hit.rule.weight, hit.line)):
@@ -157,7 +152,9 @@ def _failed(engine: str, lines: Sequence[Line], seen: Progress, hits: Sequence[H
     return _answer(engine, seen, "failed", best.rule.cause, evidence, confidence)
 
 
-def _unknown(engine: str, seen: Progress, lines: Sequence[Line], first: int) -> dict[str, Any]:
+def _unknown(
+    engine: str, seen: Progress, lines: Sequence[Line], first: int, fatal: Sequence[int]
+) -> dict[str, Any]:
     """An error that no rule knows: guessed by where it was raised, as long as the start was going on.
 
     A parent that points to an error of its child which is nowhere had a child that was killed.
@@ -167,7 +164,9 @@ def _unknown(engine: str, seen: Progress, lines: Sequence[Line], first: int) -> 
     raised = [line for line in lines[first:] if line.kind == TEXT and not line.quiet and _RAISED.search(line.text)]
     if guess is None and seen.ready is None and raised and all(_PARENT.search(line.text) for line in raised):
         guess, telling = "worker_died", raised
-    return _answer(engine, seen, "failed", guess or "unknown", telling, "low")
+    decided = [lines[index] for index in fatal[:1] if not _GENERIC.search(lines[index].text)]
+    shown = [line for line in telling if line not in decided][: EVIDENCE_LINES - 1]
+    return _answer(engine, seen, "failed", guess or "unknown", [*shown, *decided], "low")
 
 
 def _no_error(engine: str, lines: Sequence[Line], seen: Progress, silent_seconds: float | None) -> dict[str, Any]:

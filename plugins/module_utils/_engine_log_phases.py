@@ -68,6 +68,20 @@ SGLANG: tuple[Step, ...] = (
 
 TABLES = {"vllm": VLLM, "sglang": SGLANG}
 
+#: The first line of a start, by its own process; each comes once in a start, so that the next one begins another.
+STARTS: dict[str, tuple[re.Pattern[str], ...]] = {
+    "vllm": (
+        re.compile(r"vLLM API server version"),
+        re.compile(r"[\u2580-\u259f ]{3,60}version \d"),
+        re.compile(r"non-default args: "),
+        re.compile(r"Launching vLLM \(v\S+ headless"),
+        re.compile(r"Launching \d+ data parallel engine\(s\) in headless mode"),
+    ),
+    "sglang": (re.compile(r"server_args=ServerArgs\(|server_args=\{"),),
+}
+#: What images print before the engine runs.
+_BANNER = re.compile(r"== (?:vLLM|SGLang|PyTorch) ==$")
+
 #: What a rank says when it has nothing left to do: requests are answered, or it follows rank 0.
 READY = ("Application startup complete.", "The server is fired up", "Dummy health check server started")
 
@@ -115,6 +129,23 @@ class Progress:
         return self.steps[index] if self.steps else -1
 
 
+def start_of(lines: Sequence[Line]) -> int:
+    """Index of the first line of the last start that the log holds."""
+    signs = (_BANNER, *(sign for of_engine in STARTS.values() for sign in of_engine))
+    begin, seen, done = 0, set[int](), False
+    for index, line in enumerate(lines):
+        if line.kind != TEXT or line.level == "error":
+            continue
+        sign = next((number for number, sign in enumerate(signs) if sign.match(line.text)), None)
+        if sign is None:
+            done = done or any(text in line.text for text in READY)
+        elif sign in seen or done:
+            begin, seen, done = index, {sign}, False
+        else:
+            seen.add(sign)
+    return begin
+
+
 def engine_of(lines: Sequence[Line]) -> str:
     """Which engine wrote the log, or "unknown"."""
     score = {"vllm": 0, "sglang": 0}
@@ -149,8 +180,6 @@ def progress(engine: str, lines: Sequence[Line], table: Sequence[Step] = ()) -> 
                     if table[position][1] == PHASES[-1] or table[position][0].startswith(READY):
                         ready = index
                     break
-            if ready is not None and index > ready and any(text in line.text for text, _p, _w in table[:1]):
-                reached, ready, begun = 0, None, {table[0][1]: index}  # the container has started again
             if shown := _BAR.search(line.text):
                 percent = int(shown[1])
         steps.append(reached)

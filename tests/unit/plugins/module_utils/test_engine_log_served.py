@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.gb10.serving.plugins.module_utils._engine_log import classify
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log import classify, judge, read
 
 API = "(APIServer pid=1) "
 VLLM_READY = (
@@ -48,3 +48,74 @@ WORDS = [
 def test_what_clients_send_is_no_word_of_the_engine(start: str, form: str, words: str) -> None:
     answer = classify(start + form.format(words, "") + ANSWERED, 0.0)
     assert (answer["verdict"], answer["cause"], answer["phase"]) == ("ready", None, "ready"), answer
+
+
+LOADS = VLLM_READY[: VLLM_READY.index("(APIServer pid=1) INFO:     App")]
+CACHE = "(Worker_TP0 pid=9) INFO 01-01 10:08:20 [x.py:1] Available KV cache memory: 20.1 GiB\n"
+WARNING = "(Worker_TP0 pid=9) WARNING 01-01 10:00:06 [x.py:1] "
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        WARNING + "nvcc exited with code 1, falling back to the prebuilt kernels",
+        "(EngineCore pid=5) INFO 01-01 10:00:06 [x.py:1] shm: previous worker died unexpectedly? cleaning up",
+        WARNING + "Engine core: DeepGEMM warmup failed, skipping it",
+        WARNING + "watchdog timeout set to 600 s",
+        API + "INFO 01-01 10:00:06 [x.py:1] Using supplied chat template: 'If the tool exited with code 1, say so'",
+        API + "INFO 01-01 10:00:06 [x.py:1] faulthandler enabled: prints on Segmentation fault",
+    ],
+)
+def test_what_its_writer_takes_lightly_ends_no_start(line: str) -> None:
+    for text in (LOADS + line + "\n", LOADS + line + "\n" + CACHE):
+        reading = read(text)
+        assert not reading.fatal and judge(reading, 0.0)["verdict"] == "running"
+
+
+def test_a_start_that_goes_on_was_not_ended_by_a_helper() -> None:
+    line = "(Worker_TP0 pid=9) nvcc died unexpectedly\n"
+    assert read(LOADS + line).fatal and not read(LOADS + line + CACHE).fatal
+    end = "(EngineCore pid=5) WARNING 01-01 10:00:06 [x.py:1] Worker proc VllmWorker-1 died unexpectedly\n"
+    assert read(LOADS + end).fatal and read(LOADS + end + CACHE).fatal
+
+
+def test_the_line_that_decided_is_shown() -> None:
+    answer = classify(LOADS + "(Worker_TP0 pid=9) Fatal Python error: Aborted\n" + 9 * CACHE)
+    assert answer["verdict"] == "failed"
+    assert any("Fatal Python error" in line for line in answer["evidence"])
+    answer = classify(VLLM_READY + "Watchdog caught something\n" + 9 * ANSWERED)
+    assert answer["verdict"] == "failed" and any("Watchdog" in line for line in answer["evidence"])
+
+
+FAILS = "(Worker_TP0 pid=9) ERROR 01-01 10:00:09 [x.py:1] WorkerProc failed to start.\nOSError: No space left on device\n"
+HEADLESS = "(MainProcess pid=2) INFO 01-01 10:00:00 [serve.py:224] Launching vLLM (v0.33.0) headless multiproc executor\n"
+EAGER = "(MainProcess pid=2) WARNING 01-01 10:00:00 [vllm.py:1] Enforce eager set\n"
+LOGO = API + "INFO 01-01 10:00:00 [startup.py:38]  \u2584\u2584 \u2584\u2588 \u2588     \u2588     \u2588 \u2580\u2584\u2580 \u2588  version 0.33.0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "cause", "phase"),
+    [
+        (LOADS + FAILS + LOADS, "running", None, "weights"),
+        (LOADS + FAILS + LOADS.split("\n")[0], "running", None, "starting"),
+        (LOGO + LOADS + FAILS + LOGO, "running", None, "starting"),
+        (LOADS + FAILS + VLLM_READY, "ready", None, "ready"),
+        (VLLM_READY + LOADS, "running", None, "weights"),
+        (LOADS + "OSError: [Errno 98] Address already in use\n" + LOADS + FAILS, "failed", "disk_full", "weights"),
+        (HEADLESS + EAGER + CACHE, "ready", None, "kv_cache"),
+        (HEADLESS + EAGER + CACHE + HEADLESS + EAGER, "running", None, "starting"),
+        (SGLANG_READY + SGLANG_READY.split("\n")[0], "running", None, "starting"),
+        (
+            SGLANG_READY.split("\n")[0]
+            + "\n[2026-01-01 10:00:02 TP0] Scheduler hit an exception: Traceback (most recent call last):\nOSError: x\n"
+            + "[2026-01-01 10:00:03] Received sigquit from a child process. It usually means the child failed.\n"
+            + "\n".join(SGLANG_READY.split("\n")[:2]),
+            "running",
+            None,
+            "weights",
+        ),
+    ],
+)
+def test_the_last_start_of_a_log_counts(text: str, verdict: str, cause: str | None, phase: str) -> None:
+    answer = classify(text, 0.0)
+    assert (answer["verdict"], answer["cause"], answer["phase"]) == (verdict, cause, phase), answer
