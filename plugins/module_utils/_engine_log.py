@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ansible_collections.gb10.serving.plugins.module_utils import _engine_log_waits as waits
 from ansible_collections.gb10.serving.plugins.module_utils import _redact
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_causes import CAUSES
-from ansible_collections.gb10.serving.plugins.module_utils._engine_log_ends import fatal_lines
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_ends import fatal_lines, goes_on_from, proven_until
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import TEXT, Line, split
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import (
     Progress,
@@ -40,6 +40,9 @@ OF_A_PEER = frozenset(
     {"rank_missing", "rendezvous_unreachable", "collective_timeout", "peer_died", "nccl_system_error"}
 )
 
+#: What the kernel says is believed at once.
+OF_THE_KERNEL = frozenset({"host_oom_killed", "gpu_lost"})
+
 #: The last line of a traceback, or a complaint of a program.
 _ERROR = re.compile(
     r"^(?:[A-Za-z_][\w.]*\.)?\w*(?:Error|Exception|Interrupt)\b(?::|$)|\b(?:error|fatal)\b\s*:", re.IGNORECASE
@@ -59,6 +62,13 @@ class Hit(NamedTuple):
 
     line: int
     rule: Rule
+
+
+class Hits(NamedTuple):
+    """Rules that fit. ``doubtful``: in lines after which nothing failed, as far as the log goes."""
+
+    sure: list[Hit]
+    doubtful: list[Hit]
 
 
 class Reading(NamedTuple):
@@ -84,19 +94,25 @@ def read(text: str, engine: str = "", table: Sequence[Step] = ()) -> Reading:
     return Reading(engine, lines, seen, first, fatal)
 
 
-def judge(reading: Reading, silent_seconds: float | None = None) -> dict[str, Any]:
+def judge(reading: Reading, silent_seconds: float | None = None, ended: bool = False) -> dict[str, Any]:
     """What the log says.
 
     ``silent_seconds`` is how long no line has come, where that is known. Without it a log that ends between the begin
-    and the end of the rendezvous is taken for one that stays there.
+    and the end of the rendezvous is taken for one that stays there. ``ended``: the process is known to be gone, so that
+    a complaint is believed after which the log went on.
     """
     engine, lines, seen, first, fatal = reading
-    hits = _hits(lines, seen, first, fatal)
+    hits, doubtful = _hits(lines, seen, first, fatal)
+    if ended:
+        hits = hits or doubtful
     if hits and (seen.ready is None or fatal):
         return _failed(engine, lines, seen, hits, fatal)
     if fatal or (seen.ready is None and _ends_in_error(lines, seen)):
         return _unknown(engine, seen, lines, first, fatal)
-    return _no_error(engine, lines, seen, silent_seconds)
+    answer = _no_error(engine, lines, seen, silent_seconds)
+    if answer["verdict"] == "stalled" and any(not lines[hit.line].logged for hit in doubtful):
+        return _failed(engine, lines, seen, doubtful, fatal)
+    return answer
 
 
 def classify(text: str, silent_seconds: float | None = None) -> dict[str, Any]:
@@ -115,9 +131,10 @@ def of_all(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return answers
 
 
-def _hits(lines: Sequence[Line], seen: Progress, first: int, fatal: Sequence[int]) -> list[Hit]:
+def _hits(lines: Sequence[Line], seen: Progress, first: int, fatal: Sequence[int]) -> Hits:
     """Rules that fit, without those that the start survived: it went on to a later step and nothing ended it."""
-    hits = []
+    hits = Hits([], [])
+    proven, at_work = proven_until(lines, fatal), goes_on_from(lines)
     last_fatal = fatal[-1] if fatal else -1
     end = len(lines) - 1
     known: dict[str, tuple[Rule, ...]] = {}
@@ -132,7 +149,8 @@ def _hits(lines: Sequence[Line], seen: Progress, first: int, fatal: Sequence[int
             late = rule.start_only and seen.ready is not None
             elsewhere = rule.phases and seen.phase not in rule.phases
             if not (late or elsewhere or (line.quiet and not rule.quiet)):
-                hits.append(Hit(index, rule))
+                doubtful = index > proven and (line.logged or index < at_work) and rule.cause not in OF_THE_KERNEL
+                (hits.doubtful if doubtful else hits.sure).append(Hit(index, rule))
     return hits
 
 
@@ -196,8 +214,15 @@ def _headless_ready(lines: Sequence[Line], seen: Progress) -> bool:
 def _ends_in_error(lines: Sequence[Line], seen: Progress) -> bool:
     """Whether an error stands among the last lines of the log, and no step of the start after it."""
     end = len(lines) - 1
+    proven, at_work = proven_until(lines, ()), goes_on_from(lines)
     tail = (index for index in range(max(0, end - 7), end + 1) if seen.step_at(index) == seen.step_at(end))
-    return any(lines[at].kind == TEXT and not lines[at].quiet and _ERROR.search(lines[at].text) for at in tail)
+    return any(
+        lines[at].kind == TEXT
+        and not lines[at].quiet
+        and _ERROR.search(lines[at].text)
+        and (at <= proven or not (lines[at].logged or at < at_work))
+        for at in tail
+    )
 
 
 def _telling(lines: Sequence[Line]) -> list[Line]:

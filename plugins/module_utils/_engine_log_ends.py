@@ -41,3 +41,26 @@ def fatal_lines(lines: Sequence[Line], steps: Sequence[int], first: int) -> list
         ):
             found.append(index)
     return found
+
+
+#: Of a failure, whatever is said before: a traceback, an engine's or a program's error.
+_PROOF = re.compile(r"Traceback \(most recent|^ERROR\b|^\S+: error: |^docker: ")
+#: The words of a process that ends, on any level.
+_LEAVING = re.compile(r"Parent process exited|[Ss]hutting down|[Ss]hutdown|[Tt]erminat|SIGTERM")
+
+
+def proven_until(lines: Sequence[Line], fatal: Sequence[int]) -> int:
+    """The last line that proves a failure; what is said up to there may be its cause."""
+    last = fatal[-1] if fatal else -1
+    for index in range(len(lines) - 1, last, -1):
+        line = lines[index]
+        error = line.level == "error" or (not line.quiet and _PROOF.search(line.text))
+        if line.kind == TEXT and (error or (line.logged and _LEAVING.search(line.text))):
+            return index
+    return last
+
+
+def goes_on_from(lines: Sequence[Line]) -> int:
+    """The last line of an engine in which it is at work."""
+    at_work = (index for index in range(len(lines) - 1, -1, -1) if lines[index].logged and lines[index].quiet)
+    return next(at_work, -1)

@@ -38,6 +38,10 @@ _ROLE = re.compile(r"\((?P<role>[A-Za-z][\w .-]*?)(?: rank=\d+)? pid=\d+(?:, ip=
 _SGLANG = re.compile(
     r"\[(?:\d{4}-)?(?:\d\d-\d\d )?\d\d:\d\d:\d\d(?:\.\d+)?(?P<role>(?: (?:TP|DP|PP|EP|CP|ATTN\w*)\d+)+)\] ?"
 )
+#: The same in its main process, where no role is told.
+_SGLANG_MAIN = re.compile(
+    r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] (?![\w.-]+:\d+(?::\d+)? \[\d+\]|(?:ERROR|CRITICAL)\b)"
+)
 #: vLLM: `ERROR 01-31 10:00:00 [core.py:10]`.
 _LEVEL = re.compile(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?: \[?[\w./<>-]+:\d+\])? ?"
@@ -64,6 +68,12 @@ _IGNORED = re.compile(r"Exception ignored in\b")
 _SGLANG_TROUBLE = re.compile(
     r"Error|[Ee]xception|ERROR|[Ff]ail|died|dead|sigquit|[Kk]ill|[Tt]imeout|[Tt]imed out|NCCL WARN"
 )
+#: What is said of something that goes on in another way.
+_EASED = re.compile(
+    r"\b[Ff]all(?:s|ing|en)? ?back|\bfallback\b|\b[Dd]efaulting|\btrying (?:port|again|the next)|\b[Rr]etry|\b[Ss]kip"
+    r"|\b[Ii]gnor|\b(?:is|are|be|been) (?:not (?:loaded|used)|unused|disabled)|; disabled|, disabled|\bdisabled\.?$"
+    r"|\b(?:serving|[Uu]sing|[Uu]se|keeping|kept)\b.*(?:instead|by default|slow)|; kept\b|\bkeeping\b|is used$|continuing"
+)
 _COMMENT = re.compile(r"#{1,3}(?:\s|$)")
 _REMARK = re.compile(r"### .* ###\s*$")
 _LETTERS = {"D": "debug", "I": "info", "W": "warning", "E": "error", "F": "error"}
@@ -78,6 +88,8 @@ class Line:
     role: str = ""
     level: str = ""
     kind: str = TEXT
+    #: Written by the logger of an engine, not by a library below it or by Python itself.
+    logged: bool = False
 
     @property
     def quiet(self) -> bool:
@@ -95,13 +107,18 @@ def _unwrap(raw: str) -> str:
     return raw
 
 
-def _peel(text: str) -> tuple[str, str, str]:
-    """(text, role, level) without prefixes; the innermost role and level count."""
+def _peel(text: str) -> tuple[str, str, str, bool]:
+    """(text, role, level, whether a logger wrote it) without prefixes; the innermost role and level count."""
     role = level = ""
+    logged = False
     for _round in range(12):
         if found := _ROLE.match(text) or _SGLANG.match(text):
             role = found["role"].strip()
+            logged = logged or found.re is _SGLANG
+        elif found := _SGLANG_MAIN.match(text):
+            logged = True
         elif found := _LEVEL.match(text):
+            logged = True
             level = found["level"].lower().replace("critical", "error")
         elif found := _GLOG.match(text):
             level = _LETTERS[found["letter"]]
@@ -111,9 +128,9 @@ def _peel(text: str) -> tuple[str, str, str]:
         else:
             found = next((hit for prefix in _PREFIXES if (hit := prefix.match(text))), None)
         if found is None:
-            return text, role, level
+            return text, role, level, logged
         text = text[found.end() :]
-    return text, role, level
+    return text, role, level, logged
 
 
 def split(text: str) -> list[Line]:
@@ -125,7 +142,7 @@ def split(text: str) -> list[Line]:
         for raw in _unwrap(whole).split("\r"):
             if _COMMENT.match(raw) or _REMARK.match(raw):
                 continue
-            plain, role, level = _peel(_COLOUR.sub("", raw[:LONGEST]).strip("\x00\ufeff"))
+            plain, role, level, logged = _peel(_COLOUR.sub("", raw[:LONGEST]).strip("\x00\ufeff"))
             bare = plain.strip()
             if not bare:
                 continue
@@ -144,11 +161,11 @@ def split(text: str) -> list[Line]:
                 level = "info"
             if _HARMLESS.search(bare):
                 level = "info"
-            if not level and re.match(r"(?:TP|DP|PP)\d", role) and not _SGLANG_TROUBLE.search(bare):
-                level = "info"
+            if logged and not level:
+                level = "info" if not _SGLANG_TROUBLE.search(bare) else "warning" if _EASED.search(bare) else ""
             if not level and _QUIET_TEXT.search(bare):
                 level = "info"
             elif level == "info" and "NCCL WARN" in bare:
                 level = ""
-            lines.append(Line(number, bare, role, level, kind))
+            lines.append(Line(number, bare, role, level, kind, logged))
     return lines

@@ -34,7 +34,7 @@ def answer(reading: Reading, look: Look, silent: float | None) -> dict[str, Any]
     """What the log of one rank says, in the light of its container's end. The exit code alone names nothing."""
     if look.running:
         return judge(reading, silent)
-    said = judge(reading, 0)
+    said = judge(reading, 0, ended=True)
     if look.oom_killed and said["confidence"] != "high":
         return _named(said, "host_oom_killed", "high", "failed", ["docker says OOMKilled of the container"])
     if said["cause"] is None:

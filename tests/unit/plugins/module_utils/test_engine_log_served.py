@@ -119,3 +119,55 @@ LOGO = API + "INFO 01-01 10:00:00 [startup.py:38]  \u2584\u2584 \u2584\u2588 \u2
 def test_the_last_start_of_a_log_counts(text: str, verdict: str, cause: str | None, phase: str) -> None:
     answer = classify(text, 0.0)
     assert (answer["verdict"], answer["cause"], answer["phase"]) == (verdict, cause, phase), answer
+
+
+ARGS = SGLANG_READY.split("\n")[0] + "\n"
+MAIN = "[2026-01-01 10:00:01] "
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Port 30000 is already in use, trying port 30001",
+        "rope_scaling missing 'factor', defaulting to 1.0. Check model accuracy.",
+        "Finalize AR fusion unavailable: requires Blackwell TP4/EP4 without DP attention. Using separate finalize.",
+        "SGLANG_OPT_GEMV is unused: it requires DeepGEMM JIT and a compatible GPU, not available for SM_121.",
+        "KDA prefill needs SM100; falling back to Triton extend.",
+        "FA3 is not supported on Blackwell GPU, using triton attention backend.",
+        "Downloaded model files are corrupted for X. The corrupted files have been removed. Will retry download.",
+        "ImportError: cannot import name 'mooncake' - PD disaggregation disabled",
+        "JSON decode error: X",
+        "WARNING server_args.py:812: Mixed chunk is not supported on sm_121",
+    ],
+)
+def test_what_sglang_goes_on_after_is_no_failure(words: str) -> None:
+    for text in (ARGS + MAIN + words, ARGS + MAIN + words + "\n" + MAIN + "Attention backend: triton"):
+        assert classify(text, 0.0)["verdict"] == "running"
+    # A complaint that something follows from is believed.
+    ended = ARGS + MAIN + "Failed to load: no kernel image is available\n" + MAIN + "Received sigquit from a child process."
+    assert classify(ended, 0.0)["cause"] == "kernel_unsupported"
+
+
+BARE = [
+    ("ModuleNotFoundError: No module named 'nixl'", "missing_dependency"),
+    ("ldconfig: /usr/lib/libcuda.so.1: cannot open shared object file: No such file or directory", "gpu_not_visible"),
+    ("sh: 1: cc: not found", "missing_dependency"),
+    ("spark-a:1:1 [0] ibvwrap.cc:94 NCCL WARN Call to ibv_open_device failed", "rdma_failure"),
+]
+
+
+@pytest.mark.parametrize(("line", "cause"), BARE)
+def test_a_complaint_of_a_library_counts_once_something_fails(line: str, cause: str) -> None:
+    more = LOADS + line + "\n(EngineCore pid=5) INFO 01-01 10:00:07 [x.py:1] Memory profiling\n"
+    assert classify(more, 0.0)["verdict"] == "running"
+    assert judge(read(more), 0.0, ended=True)["cause"] == cause
+    assert classify(more + "(EngineCore pid=5) ERROR 01-01 10:00:08 [x.py:1] It is over\n", 0.0)["cause"] == cause
+    assert classify(LOADS + line, 0.0)["cause"] == cause
+
+
+def test_a_complaint_of_a_library_explains_a_stall() -> None:
+    begin = "(Worker pid=3) INFO 01-01 10:00:01 [x.py:1] world_size=2 rank=0 local_rank=0 "
+    begin += "distributed_init_method=tcp://10.9.0.1:29501 backend=nccl\nINFO vLLM is using nccl==2.28.9\n"
+    text = begin + BARE[3][0] + "\n(EngineCore pid=5) INFO 01-01 10:00:07 [x.py:1] Memory profiling\n"
+    assert classify(text, 500.0)["cause"] == "rdma_failure"
+    assert classify(text, 5.0)["verdict"] == "running"
