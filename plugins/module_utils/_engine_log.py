@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ansible_collections.gb10.serving.plugins.module_utils import _engine_log_waits as waits
 from ansible_collections.gb10.serving.plugins.module_utils import _redact
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_causes import CAUSES
-from ansible_collections.gb10.serving.plugins.module_utils._engine_log_ends import fatal_lines, goes_on_from, proven_until
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_ends import fatal_lines, goes_on_from, proven_until, stopped_at
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import TEXT, Line, split
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import (
     Progress,
@@ -109,6 +109,8 @@ def judge(reading: Reading, silent_seconds: float | None = None, ended: bool = F
         return _failed(engine, lines, seen, hits, fatal)
     if fatal or (seen.ready is None and _ends_in_error(lines, seen)):
         return _unknown(engine, seen, lines, first, fatal)
+    if (stopped := stopped_at(lines, first)) is not None:
+        return _answer(engine, seen, "unknown", None, [lines[stopped], *lines[stopped + 1 :][-2:]], "medium")
     answer = _no_error(engine, lines, seen, silent_seconds)
     if answer["verdict"] == "stalled" and any(not lines[hit.line].logged for hit in doubtful):
         return _failed(engine, lines, seen, doubtful, fatal)

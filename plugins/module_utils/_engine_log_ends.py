@@ -28,12 +28,27 @@ _OTHER = re.compile(
     r"|Fatal Python error|Segmentation fault|terminate called|core dumped|^[\w.-]+ exited with code [1-9]"
     r"|error while attempting to bind|Watchdog caught|watchdog timeout"
 )
+#: A server that was told to stop, by a signal as a rule. Where it had failed before, that stands before.
+_STOPPED = re.compile(
+    r"^Shutting down$|Shutting down FastAPI HTTP server|^Application shutdown complete|^Finished server process"
+    r"|^SIGTERM received|^Gracefully stopping|^Received SIG(?:TERM|INT)\b"
+)
+
+
+def stopped_at(lines: Sequence[Line], first: int) -> int | None:
+    """The line from ``first`` on with which a server goes down that was told to."""
+    rest = range(first, len(lines))
+    return next((at for at in rest if lines[at].kind == TEXT and _STOPPED.search(lines[at].text)), None)
 
 
 def fatal_lines(lines: Sequence[Line], steps: Sequence[int], first: int) -> list[int]:
-    """The lines from ``first`` on after which no start goes on; ``steps`` is how far it is at each line."""
-    found = []
-    for index in range(first, len(lines)):
+    """The lines from ``first`` on after which no start goes on; ``steps`` is how far it is at each line.
+
+    What its processes say of each other's end once a server was told to stop is none.
+    """
+    found: list[int] = []
+    stopped = stopped_at(lines, first)
+    for index in range(first, len(lines) if stopped is None else stopped):
         line = lines[index]
         if line.kind == TEXT and (
             _OWN.search(line.text)

@@ -44,7 +44,7 @@ _SGLANG_MAIN = re.compile(
 )
 #: vLLM: `ERROR 01-31 10:00:00 [core.py:10]`.
 _LEVEL = re.compile(
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?: \[?[\w./<>-]+:\d+\])? ?"
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<at>\d\d-\d\d \d\d:\d\d:\d\d)(?:\.\d+)?(?: \[?[\w./<>-]+:\d+\])? ?"
 )
 _WORD_LEVEL = re.compile(
     r"(?:\[[\w-]+\])?\[(?P<boxed>DEBUG|INFO|WARN(?:ING)?)\s*\](?=\s)|(?P<word>DEBUG|INFO|WARN(?:ING)?)\s*:(?=\s)"
@@ -90,11 +90,19 @@ class Line:
     kind: str = TEXT
     #: Written by the logger of an engine, not by a library below it or by Python itself.
     logged: bool = False
+    #: When, in seconds of the year, where vLLM's logger tells it.
+    at: float | None = None
 
     @property
     def quiet(self) -> bool:
         """Whether the writer itself took the line for no error."""
         return self.level in ("debug", "info", "warning")
+
+
+def _seconds(stamp: str) -> float:
+    """`01-31 10:00:00` as seconds, with months of 31 days."""
+    month, day, hour, minute, second = (int(part) for part in re.split("[- :]", stamp))
+    return (((month * 31 + day) * 24 + hour) * 60 + minute) * 60.0 + second
 
 
 def _unwrap(raw: str) -> str:
@@ -107,10 +115,10 @@ def _unwrap(raw: str) -> str:
     return raw
 
 
-def _peel(text: str) -> tuple[str, str, str, bool]:
-    """(text, role, level, whether a logger wrote it) without prefixes; the innermost role and level count."""
+def _peel(text: str) -> tuple[str, str, str, bool, float | None]:
+    """(text, role, level, whether a logger wrote it, when); the innermost role and level count."""
     role = level = ""
-    logged = False
+    logged, at = False, None
     for _round in range(12):
         if found := _ROLE.match(text) or _SGLANG.match(text):
             role = found["role"].strip()
@@ -118,7 +126,7 @@ def _peel(text: str) -> tuple[str, str, str, bool]:
         elif found := _SGLANG_MAIN.match(text):
             logged = True
         elif found := _LEVEL.match(text):
-            logged = True
+            logged, at = True, _seconds(found["at"])
             level = found["level"].lower().replace("critical", "error")
         elif found := _GLOG.match(text):
             level = _LETTERS[found["letter"]]
@@ -128,9 +136,9 @@ def _peel(text: str) -> tuple[str, str, str, bool]:
         else:
             found = next((hit for prefix in _PREFIXES if (hit := prefix.match(text))), None)
         if found is None:
-            return text, role, level, logged
+            return text, role, level, logged, at
         text = text[found.end() :]
-    return text, role, level, logged
+    return text, role, level, logged, at
 
 
 def split(text: str) -> list[Line]:
@@ -142,7 +150,7 @@ def split(text: str) -> list[Line]:
         for raw in _unwrap(whole).split("\r"):
             if _COMMENT.match(raw) or _REMARK.match(raw):
                 continue
-            plain, role, level, logged = _peel(_COLOUR.sub("", raw[:LONGEST]).strip("\x00\ufeff"))
+            plain, role, level, logged, at = _peel(_COLOUR.sub("", raw[:LONGEST]).strip("\x00\ufeff"))
             bare = plain.strip()
             if not bare:
                 continue
@@ -167,5 +175,5 @@ def split(text: str) -> list[Line]:
                 level = "info"
             elif level == "info" and "NCCL WARN" in bare:
                 level = ""
-            lines.append(Line(number, bare, role, level, kind, logged))
+            lines.append(Line(number, bare, role, level, kind, logged, at))
     return lines

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import REQUEST, Line
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import TABLES, Progress
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_requests import SERVED
 
 _BROADCAST = re.compile(r"No available shared memory broadcast block found")
 _CONNECT = re.compile(r"client socket has (?:failed to connect|timed out)|TCPStore.*retry")
+#: Seconds in which the same message comes so often in a stand-still; it is printed once a minute.
+SPAN = 1800.0
 _OTHERS = re.compile(
     r"Waiting for creating a placement group|waiting for (?:all|other) (?:nodes|ranks|workers)"
     r"|Waiting for (?:init|READY) message from|[Ww]aiting for clients|\d+/\d+ clients joined"
@@ -52,9 +55,19 @@ def repeated(lines: Sequence[Line], seen: Progress) -> Wait | None:
             continue
         hits = [index for index, line in enumerate(lines) if line.kind != REQUEST and pattern.search(line.text)]
         last = len(lines) - 1
-        if len(hits) >= least and seen.step_at(hits[-least]) == seen.step_at(last):
+        if len(hits) < least or seen.step_at(hits[-least]) != seen.step_at(last):
+            continue
+        if seen.ready is None or _in_vain(lines, hits[-least], hits[-1]):
             return Wait(cause, hits[-1], True)
     return None
+
+
+def _in_vain(lines: Sequence[Line], first: int, last: int) -> bool:
+    """Whether a server that had been ready answers nothing: messages close together, and no request served since."""
+    if any(SERVED.search(line.text) for line in lines[first:]):
+        return False
+    begin, end = lines[first].at, lines[last].at
+    return begin is None or end is None or 0 <= end - begin <= SPAN
 
 
 def _network(address: str) -> str:

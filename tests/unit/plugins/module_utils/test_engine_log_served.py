@@ -171,3 +171,45 @@ def test_a_complaint_of_a_library_explains_a_stall() -> None:
     text = begin + BARE[3][0] + "\n(EngineCore pid=5) INFO 01-01 10:00:07 [x.py:1] Memory profiling\n"
     assert classify(text, 500.0)["cause"] == "rdma_failure"
     assert classify(text, 5.0)["verdict"] == "running"
+
+
+def broadcast(stamp: str) -> str:
+    words = "[shm_broadcast.py:500] No available shared memory broadcast block found in 60 seconds."
+    return f"(Worker_TP0 pid=9) INFO {stamp} {words}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("".join(broadcast(f"01-02 10:0{minute}:00") for minute in range(3)), "stalled"),
+        ("".join(broadcast(f"01-02 10:0{minute}:00") for minute in range(3)) + ANSWERED, "ready"),
+        ("".join(broadcast(f"01-0{day} 10:00:00") + ANSWERED for day in range(2, 5)), "ready"),
+        ("".join(broadcast(f"01-0{day} 10:00:00") for day in range(2, 5)), "ready"),
+    ],
+)
+def test_a_server_that_answers_does_not_stand_still(text: str, verdict: str) -> None:
+    assert classify(VLLM_READY + text, 0.0)["verdict"] == verdict
+
+
+UVICORN = "INFO:     Shutting down\nINFO:     Waiting for application shutdown.\nINFO:     Finished server process [1]\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        VLLM_READY + ANSWERED + UVICORN,
+        VLLM_READY + API + "INFO 01-02 10:00:00 [launcher.py:1] Shutting down FastAPI HTTP server.\n",
+        VLLM_READY + UVICORN + "ERROR 01-02 10:00:00 [x.py:1] Worker proc VllmWorker-0 died unexpectedly\n",
+        SGLANG_READY + "[2026-01-01 18:00:00] SIGTERM received. signum=None frame=None. Draining requests\n",
+    ],
+)
+def test_a_server_that_was_stopped_is_neither_ready_nor_failed(text: str) -> None:
+    answer = classify(text, 0.0)
+    assert (answer["verdict"], answer["cause"], answer["phase"]) == ("unknown", None, "ready")
+    assert any(word in answer["evidence"][0] for word in ("Shutting down", "SIGTERM"))
+
+
+def test_a_server_that_goes_down_by_a_failure_has_failed() -> None:
+    dead = "(EngineCore pid=5) ERROR 01-02 10:00:00 [core.py:9] EngineCore encountered a fatal error.\n"
+    assert classify(VLLM_READY + dead + UVICORN, 0.0)["verdict"] == "failed"
+    assert classify(LOADS + "OSError: [Errno 98] Address already in use\n" + UVICORN, 0.0)["cause"] == "port_in_use"
