@@ -22,7 +22,7 @@ from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases im
     start_of,
 )
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_places import place_of
-from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rule import LIKELY, ROOT, WEAK, Rule
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rule import LIKELY, ROOT, WEAK, Rule, looked_at
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rules_host import HOST
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rules_model import MODEL
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rules_network import NETWORK
@@ -86,7 +86,7 @@ def read(text: str, engine: str = "", table: Sequence[Step] = ()) -> Reading:
     whole = split(text)
     lines = whole[start_of(whole) :]
     engine = engine or engine_of(lines)
-    if engine == "unknown":
+    if engine == "unknown" and len(lines) < len(whole):
         engine = engine_of(whole)
     seen = progress(engine, lines, table)
     first = 0 if seen.ready is None else seen.ready + 1
@@ -145,8 +145,9 @@ def _hits(lines: Sequence[Line], seen: Progress, first: int, fatal: Sequence[int
         if line.kind != TEXT or (last_fatal < index and seen.step_at(index) != seen.step_at(end)):
             continue
         if line.text not in known:
-            small = line.text.lower()
-            known[line.text] = tuple(rule for rule in RULES if rule.fits(line.text, small))
+            text = looked_at(line.text)
+            small = text.lower()
+            known[line.text] = tuple(rule for rule in RULES if rule.fits(text, small))
         for rule in known[line.text]:
             late = rule.start_only and seen.ready is not None
             elsewhere = rule.phases and seen.phase not in rule.phases

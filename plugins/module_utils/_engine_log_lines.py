@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_requests import Requests
 
-#: A line longer than this is cut: the dumps of configurations are, and no cause stands behind its start.
-LONGEST = 4000
+#: Of a longer line so much is looked at from its begin and from its end: the dumps of configurations are longer.
+LONGEST, LONGEST_END = 4000, 400
 
 #: A traceback's frame, the source line below it, and the carets below that.
 FRAME, TEXT = "frame", "text"
@@ -52,7 +52,7 @@ _WORD_LEVEL = re.compile(
 )
 _GLOG = re.compile(r"\[(?P<letter>[DIWEF])\d{3,4} \d\d:\d\d:\d\d[^\]]*\] ?")
 _QUIET_TEXT = re.compile(
-    r"NCCL INFO|NCCL WARN RAS |\bras/\w+\.cc:|\w*(?:User|Future|Deprecation|Runtime|Syntax|Resource)Warning\b"
+    r"NCCL INFO|NCCL WARN RAS |\bras/\w+\.cc:|(?:User|Future|Deprecation|Runtime|Syntax|Resource)Warning\b"
     r"|\bserver_args=|\bargs: Namespace\(|non-default args|Dumping (?:input data|scheduler)"
     r"|Ignore(?:d)? (?:import )?error|Ignoring|\"(?:GET|POST|HEAD) /\S* HTTP/"
     r"|with config: model=|CUTE_DSL - WARNING"
@@ -105,6 +105,10 @@ def _seconds(stamp: str) -> float:
     return (((month * 31 + day) * 24 + hour) * 60 + minute) * 60.0 + second
 
 
+def _cut(raw: str) -> str:
+    return raw if len(raw) <= LONGEST + LONGEST_END else f"{raw[:LONGEST]} ... {raw[-LONGEST_END:]}"
+
+
 def _unwrap(raw: str) -> str:
     """The text inside a line of Docker's json-file."""
     if raw.startswith('{"log":'):
@@ -150,7 +154,7 @@ def split(text: str) -> list[Line]:
         for raw in _unwrap(whole).split("\r"):
             if _COMMENT.match(raw) or _REMARK.match(raw):
                 continue
-            plain, role, level, logged, at = _peel(_COLOUR.sub("", raw[:LONGEST]).strip("\x00\ufeff"))
+            plain, role, level, logged, at = _peel(_COLOUR.sub("", _cut(raw)).strip("\x00\ufeff"))
             bare = plain.strip()
             if not bare:
                 continue

@@ -81,6 +81,10 @@ STARTS: dict[str, tuple[re.Pattern[str], ...]] = {
 }
 #: What images print before the engine runs.
 _BANNER = re.compile(r"== (?:vLLM|SGLang|PyTorch) ==$")
+#: Each of them as a group of its own.
+_ANY_START = re.compile(
+    "|".join(f"({sign.pattern})" for sign in (_BANNER, *(sign for signs in STARTS.values() for sign in signs)))
+)
 
 #: What a rank says when it has nothing left to do: requests are answered, or it follows rank 0.
 READY = ("Application startup complete.", "The server is fired up", "Dummy health check server started")
@@ -106,7 +110,7 @@ _VLLM_ROLE = re.compile(r"APIServer|EngineCore|Worker|MainProcess|RayWorker")
 _SGLANG_ROLE = re.compile(r"(?:TP|DP|PP)\d")
 #: Only a bar that counts files or shards of weights: 45% ... 9/20.
 _BAR = re.compile(
-    r"(?:checkpoint|safetensors|[Ss]hard|[Ww]eight|Fetching \d+ files)[^%]*?(\d{1,3})% ?(?:Completed)?\s*\|"
+    r"(?:checkpoint|safetensors|[Ss]hard|[Ww]eight|Fetching \d+ files)[^%]{0,300}?(\d{1,3})% ?(?:Completed)?\s*\|"
 )
 
 
@@ -131,15 +135,15 @@ class Progress:
 
 def start_of(lines: Sequence[Line]) -> int:
     """Index of the first line of the last start that the log holds."""
-    signs = (_BANNER, *(sign for of_engine in STARTS.values() for sign in of_engine))
     begin, seen, done = 0, set[int](), False
     for index, line in enumerate(lines):
         if line.kind != TEXT or line.level == "error":
             continue
-        sign = next((number for number, sign in enumerate(signs) if sign.match(line.text)), None)
-        if sign is None:
+        if not (found := _ANY_START.match(line.text)):
             done = done or any(text in line.text for text in READY)
-        elif sign in seen or done:
+            continue
+        sign = found.lastindex or 0
+        if sign in seen or done:
             begin, seen, done = index, {sign}, False
         else:
             seen.add(sign)

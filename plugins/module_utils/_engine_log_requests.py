@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 
@@ -33,7 +32,8 @@ REQUESTS: dict[str, tuple[Form, ...]] = {
     ),
 }
 
-_ALL = tuple(dict.fromkeys(form for forms in REQUESTS.values() for form in forms))
+_ALL: tuple[Form, ...] = tuple(dict.fromkeys(form for forms in REQUESTS.values() for form in forms))
+_ANY = re.compile("|".join(form.begin.pattern for form in _ALL))
 
 #: A request that was answered: the engine is at work.
 SERVED = re.compile(r'- "POST /\S* HTTP/[\d.]+" 200|Avg prompt throughput: (?!0\.0)|(?:Prefill|Decode) batch\b')
@@ -54,13 +54,9 @@ class Requests:
             self._left = 0 if self._end in whole else self._left - 1
             return True
         self._left = 0
-        found = next(self._forms(text), None)
-        if found is None:
+        if not _ANY.match(text):
             return False
+        found = next(form for form in _ALL if form.begin.match(text))
         if found.end and found.end not in whole:
             self._end, self._left = found.end, _LONGEST
         return True
-
-    @staticmethod
-    def _forms(text: str) -> Iterator[Form]:
-        return (form for form in _ALL if form.begin.match(text))

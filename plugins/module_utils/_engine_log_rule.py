@@ -22,6 +22,15 @@ _GROUP = re.compile(r"(?<!\\)\(\?:(?P<words>(?:[^()\\]|\\[^()])+)\)(?![?*{])")
 #: A text shorter than this is in every other line.
 _SHORTEST = 3
 
+#: Characters that patterns are searched in, from the begin and from the end of a line: many need a time that grows
+#: with the square of it.
+_LOOKED_AT, _LOOKED_AT_END = 1500, 500
+
+
+def looked_at(text: str) -> str:
+    """The part of a line in which patterns are searched."""
+    return text if len(text) <= _LOOKED_AT + _LOOKED_AT_END else f"{text[:_LOOKED_AT]} ... {text[-_LOOKED_AT_END:]}"
+
 
 class Rule(NamedTuple):
     """``quiet``: also in lines that their writer took for no error. ``start_only``: not once requests were answered.

@@ -19,7 +19,7 @@ _CONNECT = re.compile(r"client socket has (?:failed to connect|timed out)|TCPSto
 SPAN = 1800.0
 _OTHERS = re.compile(
     r"Waiting for creating a placement group|waiting for (?:all|other) (?:nodes|ranks|workers)"
-    r"|Waiting for (?:init|READY) message from|[Ww]aiting for clients|\d+/\d+ clients joined"
+    r"|Waiting for (?:init|READY) message from|[Ww]aiting for clients|\d/\d+ clients joined"
 )
 
 #: (pattern, cause, lines that make a stall, phases in which it counts; none named: in all). A load may take long.

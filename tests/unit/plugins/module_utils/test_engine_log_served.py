@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log import classify, judge, read
@@ -213,3 +215,15 @@ def test_a_server_that_goes_down_by_a_failure_has_failed() -> None:
     dead = "(EngineCore pid=5) ERROR 01-02 10:00:00 [core.py:9] EngineCore encountered a fatal error.\n"
     assert classify(VLLM_READY + dead + UVICORN, 0.0)["verdict"] == "failed"
     assert classify(LOADS + "OSError: [Errno 98] Address already in use\n" + UVICORN, 0.0)["cause"] == "port_in_use"
+
+
+@pytest.mark.parametrize("word", ["a", "aConfig", "1", "shard ", "'a", "a:", "Error: ", "model_"])
+def test_long_lines_take_no_long_time(word: str) -> None:
+    text = "".join((f"{number} " + word * 4000)[:4000] + " object has no attribute\n" for number in range(40))
+    begun = time.process_time()
+    classify(text, 0.0)
+    assert time.process_time() - begun < 4
+
+
+def test_the_end_of_a_long_line_is_read() -> None:
+    assert classify("vLLM server\nOSError: " + "x" * 90000 + " No space left on device\n")["cause"] == "disk_full"
