@@ -18,6 +18,7 @@ from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases im
     Progress,
     Step,
     engine_of,
+    is_foreign,
     progress,
     start_of,
 )
@@ -79,19 +80,21 @@ class Reading(NamedTuple):
     seen: Progress
     first: int
     fatal: list[int]
+    #: No start of an engine is told.
+    foreign: bool = False
 
 
 def read(text: str, engine: str = "", table: Sequence[Step] = ()) -> Reading:
     """Take the last start of a log apart. Who knows the engine gives it, and its steps where they are not among TABLES."""
     whole = split(text)
     lines = whole[start_of(whole) :]
-    engine = engine or engine_of(lines)
+    given, engine = bool(engine), engine or engine_of(lines)
     if engine == "unknown" and len(lines) < len(whole):
         engine = engine_of(whole)
     seen = progress(engine, lines, table)
     first = 0 if seen.ready is None else seen.ready + 1
     fatal = fatal_lines(lines, seen.steps, first)
-    return Reading(engine, lines, seen, first, fatal)
+    return Reading(engine, lines, seen, first, fatal, not given and is_foreign(engine, lines))
 
 
 def judge(reading: Reading, silent_seconds: float | None = None, ended: bool = False) -> dict[str, Any]:
@@ -101,14 +104,19 @@ def judge(reading: Reading, silent_seconds: float | None = None, ended: bool = F
     and the end of the rendezvous is taken for one that stays there. ``ended``: the process is known to be gone, so that
     a complaint is believed after which the log went on.
     """
-    engine, lines, seen, first, fatal = reading
-    hits, doubtful = _hits(lines, seen, first, fatal)
+    engine, lines, seen, first, fatal, foreign = reading
+    if foreign:
+        return _answer("unknown", progress("unknown", ()), "unknown", None, lines[-2:], "low")
+    hits, doubtful = _hits(reading)
     if ended:
         hits = hits or doubtful
     if hits and (seen.ready is None or fatal):
         return _failed(engine, lines, seen, hits, fatal)
     if fatal or (seen.ready is None and _ends_in_error(lines, seen)):
-        return _unknown(engine, seen, lines, first, fatal)
+        guessed = _unknown(engine, seen, lines, first, fatal)
+        # An error of which neither the program nor the place is known may be any program's.
+        if fatal or engine != "unknown" or guessed["cause"] != "unknown":
+            return guessed
     if (stopped := stopped_at(lines, first)) is not None:
         return _answer(engine, seen, "unknown", None, [lines[stopped], *lines[stopped + 1 :][-2:]], "medium")
     answer = _no_error(engine, lines, seen, silent_seconds)
@@ -133,8 +141,9 @@ def of_all(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return answers
 
 
-def _hits(lines: Sequence[Line], seen: Progress, first: int, fatal: Sequence[int]) -> Hits:
+def _hits(reading: Reading) -> Hits:
     """Rules that fit, without those that the start survived: it went on to a later step and nothing ended it."""
+    engine, lines, seen, first, fatal, _foreign = reading
     hits = Hits([], [])
     proven, at_work = proven_until(lines, fatal), goes_on_from(lines)
     last_fatal = fatal[-1] if fatal else -1
@@ -149,7 +158,7 @@ def _hits(lines: Sequence[Line], seen: Progress, first: int, fatal: Sequence[int
             small = text.lower()
             known[line.text] = tuple(rule for rule in RULES if rule.fits(text, small))
         for rule in known[line.text]:
-            late = rule.start_only and seen.ready is not None
+            late = (rule.start_only and seen.ready is not None) or (rule.in_engine and engine == "unknown")
             elsewhere = rule.phases and seen.phase not in rule.phases
             if not (late or elsewhere or (line.quiet and not rule.quiet)):
                 doubtful = index > proven and (line.logged or index < at_work) and rule.cause not in OF_THE_KERNEL
@@ -197,7 +206,7 @@ def _no_error(engine: str, lines: Sequence[Line], seen: Progress, silent_seconds
     if wait is not None:
         shown = [lines[wait.index], *lines[max(wait.index + 1, len(lines) - 2) :]]
         return _answer(engine, seen, "stalled", wait.cause, shown, "medium" if wait.sure else "low")
-    if seen.ready is not None:
+    if seen.ready is not None and engine != "unknown":
         return _answer(engine, seen, "ready", None, [lines[seen.ready]], "high")
     if _headless_ready(lines, seen):
         return _answer(engine, seen, "ready", None, lines[-1:], "medium")

@@ -106,6 +106,16 @@ _SIGNS = (
         re.compile(r"\bsglang\b|sgl[-_]kernel|Received sigquit|Load weight (?:begin|end)|Init (?:parallel|torch)"),
     ),
 )
+#: What only other programs print. They may name an engine, but do not speak as one.
+_FOREIGN = re.compile(
+    r"^\[TensorRT-LLM\] TensorRT-LLM version|\[TRT-LLM\] \[[A-Z]\]|^(?:llama_model_loader|load_tensors|ggml_\w+): "
+    r"|^time=\S+ level=[A-Z]+ source=\S+\.go:|\bjava\.lang\.\w+(?:Error|Exception)\b|^npm ERR!|\bPostgreSQL\b"
+)
+#: From here on signs are those of an engine itself.
+_SURE = 3
+#: A line of a help text, and how many make one.
+_OPTION = re.compile(r"--?[A-Za-z][\w-]*(?:,? --?[A-Za-z][\w-]*)*(?: |$)")
+_HELP_LINES = 12
 _VLLM_ROLE = re.compile(r"APIServer|EngineCore|Worker|MainProcess|RayWorker")
 _SGLANG_ROLE = re.compile(r"(?:TP|DP|PP)\d")
 #: Only a bar that counts files or shards of weights: 45% ... 9/20.
@@ -150,8 +160,26 @@ def start_of(lines: Sequence[Line]) -> int:
     return begin
 
 
+def is_foreign(engine: str, lines: Sequence[Line]) -> bool:
+    """Whether no engine's start is told: another program's log, or a help text."""
+    texts = [line.text for line in lines if line.kind == TEXT]
+    options = sum(1 for text in texts if _OPTION.match(text))
+    if options >= _HELP_LINES and any(text.startswith(("usage: ", "Usage: ", "options:", "Options:")) for text in texts):
+        return not any(": error: " in text for text in texts)
+    if engine != "unknown" and max(_scores(lines).values()) >= _SURE:
+        return False
+    return any(_FOREIGN.search(text) for text in texts)
+
+
 def engine_of(lines: Sequence[Line]) -> str:
     """Which engine wrote the log, or "unknown"."""
+    score = _scores(lines)
+    if not any(score.values()):
+        return "unknown"
+    return "vllm" if score["vllm"] > score["sglang"] else "sglang"
+
+
+def _scores(lines: Sequence[Line]) -> dict[str, int]:
     score = {"vllm": 0, "sglang": 0}
     for line in lines:
         if _SGLANG_ROLE.match(line.role):
@@ -164,9 +192,7 @@ def engine_of(lines: Sequence[Line]) -> str:
             if sign.search(line.text):
                 score[engine] += weight
                 break
-    if not any(score.values()):
-        return "unknown"
-    return "vllm" if score["vllm"] > score["sglang"] else "sglang"
+    return score
 
 
 def progress(engine: str, lines: Sequence[Line], table: Sequence[Step] = ()) -> Progress:

@@ -200,6 +200,11 @@ MODEL: tuple[Rule, ...] = (
         "model_unsupported", ROOT,
         r"^KeyError: '(?:model\.|layers?\.|language_model|mtp|visual|lm_head|\w+\.\w+\.)",
         r"^KeyError: '[a-z0-9]+(?:[_-][a-z0-9]+)*'$",
+        start_only=True,
+        in_engine=True,
+    ),
+    *rules(
+        "model_unsupported", ROOT,
         r"There is no module or parameter named|Config'? object has no attribute",
         r"Unrecognized model in|rope_(?:scaling|parameters|type).*(?:must|unknown|unrecognized|missing)",
         start_only=True,

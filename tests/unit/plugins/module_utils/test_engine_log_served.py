@@ -227,3 +227,33 @@ def test_long_lines_take_no_long_time(word: str) -> None:
 
 def test_the_end_of_a_long_line_is_read() -> None:
     assert classify("vLLM server\nOSError: " + "x" * 90000 + " No space left on device\n")["cause"] == "disk_full"
+
+
+APP = "INFO:     Started server process [1]\nINFO:     Application startup complete.\nINFO:     Uvicorn running\n"
+OPTIONS = "".join(f"  --option-{number} VALUE\n     requires Blackwell and a DCP group\n" for number in range(20))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        APP,
+        "[TensorRT-LLM] TensorRT-LLM version: 1.0.0\n[11/30/2026-09:33:06] [TRT-LLM] [I] Loading weights\n" + APP,
+        'Traceback (most recent call last):\n  File "/app/x.py", line 3, in <module>\n    foo()\nKeyError: \'model\'\n',
+        'Exception in thread "main" java.lang.OutOfMemoryError: Java heap space\n\tat com.x.Main.main(Main.java:3)\n',
+        'llama_model_loader: - kv 3: general.tags arr[str,2] = ["vllm", "text-generation"]\nmain: server is listening\n',
+        "usage: vllm serve [model_tag] [options]\n\noptions:\n" + OPTIONS,
+        "usage: launch_server.py [-h]\n\noptions:\n" + OPTIONS + "     for sglang on SM100\n",
+        "foo.c:3:1: error: expected ';' before '}' token\nmake: *** [foo.o] Error 1\n",
+    ],
+)
+def test_other_programs_are_unknown(text: str) -> None:
+    answer = classify(text)
+    assert (answer["verdict"], answer["cause"]) == ("unknown", None), answer
+
+
+def test_an_engine_that_names_another_program_is_read() -> None:
+    assert classify(VLLM_READY + "ggml_init: no device\n")["verdict"] == "ready"
+    refused = "usage: vllm serve [model_tag] [options]\n  [--model M] [--port P]\nvllm serve: error: unrecognized arguments: --x\n"
+    assert classify(refused)["cause"] == "bad_flag"
+    known = read(APP, "vllm")
+    assert judge(known, 0.0)["verdict"] == "ready"
