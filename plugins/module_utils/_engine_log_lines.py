@@ -27,7 +27,9 @@ _PREFIXES = (
     re.compile(r"[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \S+ (?!kernel)[\w.@/-]+(?:\[\d+\])?: ?"),
     re.compile(r"std(?:out|err) [FP] "),
     re.compile(r"[A-Z]+ \d{4}-\d\d-\d\dT[\d:.]+Z \[resource[^\]]*\] "),
-    re.compile(r"[\w.-]+ *\| (?= *\S)"),
+    # Compose and Swarm, also before an empty line; kubectl.
+    re.compile(r"[\w.-]+(?:@[\w.-]+)? *\| (?= *\S)|[\w.-]+(?:@[\w.-]+)? *\|\s*$"),
+    re.compile(r"\[pod/[\w.-]+/[\w.-]+\] ?"),
     re.compile(r"\| +(?=\S)"),
     re.compile(r"\[(?:rank|default)?\d+\]: ?"),
     re.compile(r"\[1,\d+\]<std(?:out|err)>: ?"),

@@ -116,7 +116,8 @@ _SURE = 3
 #: A line of a help text, and how many make one.
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*(?:,? --?[A-Za-z][\w-]*)*(?: |$)")
 _HELP_LINES = 12
-_VLLM_ROLE = re.compile(r"APIServer|EngineCore|Worker|MainProcess|RayWorker")
+#: Ray's own prefix is none: it carries what any engine prints.
+_VLLM_ROLE = re.compile(r"APIServer|EngineCore|Worker|MainProcess")
 _SGLANG_ROLE = re.compile(r"(?:TP|DP|PP)\d")
 #: Only a bar that counts files or shards of weights: 45% ... 9/20.
 _BAR = re.compile(
