@@ -12,7 +12,12 @@ from typing import Any, NamedTuple
 from ansible_collections.gb10.serving.plugins.module_utils import _engine_log_waits as waits
 from ansible_collections.gb10.serving.plugins.module_utils import _redact
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_causes import CAUSES
-from ansible_collections.gb10.serving.plugins.module_utils._engine_log_ends import fatal_lines, goes_on_from, proven_until, stopped_at
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_ends import (
+    fatal_lines,
+    goes_on_from,
+    proven_until,
+    stopped_at,
+)
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import TEXT, Line, split
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import (
     Progress,
@@ -73,7 +78,10 @@ class Hits(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The last start in a log, taken apart. ``first``: the line from which it counts; ``fatal``: lines after which no start goes on."""
+    """The last start in a log, taken apart.
+
+    ``first``: the line from which it counts; ``fatal``: lines after which no start goes on.
+    """
 
     engine: str
     lines: list[Line]
@@ -85,7 +93,7 @@ class Reading(NamedTuple):
 
 
 def read(text: str, engine: str = "", table: Sequence[Step] = ()) -> Reading:
-    """Take the last start of a log apart. Who knows the engine gives it, and its steps where they are not among TABLES."""
+    """Take a log's last start apart. Who knows the engine gives it, and its steps where they are not among TABLES."""
     whole = split(text)
     lines = whole[start_of(whole) :]
     given, engine = bool(engine), engine or engine_of(lines)
@@ -182,9 +190,7 @@ def _failed(
     return _answer(engine, seen, "failed", best.rule.cause, evidence, confidence)
 
 
-def _unknown(
-    engine: str, seen: Progress, lines: Sequence[Line], first: int, fatal: Sequence[int]
-) -> dict[str, Any]:
+def _unknown(engine: str, seen: Progress, lines: Sequence[Line], first: int, fatal: Sequence[int]) -> dict[str, Any]:
     """An error that no rule knows: guessed by where it was raised, as long as the start was going on.
 
     A parent that points to an error of its child which is nowhere had a child that was killed.

@@ -51,8 +51,7 @@ def fatal_lines(lines: Sequence[Line], steps: Sequence[int], first: int) -> list
     for index in range(first, len(lines) if stopped is None else stopped):
         line = lines[index]
         if line.kind == TEXT and (
-            _OWN.search(line.text)
-            or (not line.quiet and steps[index] == steps[-1] and _OTHER.search(line.text))
+            _OWN.search(line.text) or (not line.quiet and steps[index] == steps[-1] and _OTHER.search(line.text))
         ):
             found.append(index)
     return found

@@ -42,11 +42,13 @@ _SGLANG = re.compile(
 )
 #: The same in its main process, where no role is told.
 _SGLANG_MAIN = re.compile(
-    r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] (?![\w.-]+:\d+(?::\d+)? \[\d+\]|(?:ERROR|CRITICAL)\b)"
+    r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] "
+    r"(?![\w.-]+:\d+(?::\d+)? \[\d+\]|(?:ERROR|CRITICAL)\b)"
 )
 #: vLLM: `ERROR 01-31 10:00:00 [core.py:10]`.
 _LEVEL = re.compile(
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<at>\d\d-\d\d \d\d:\d\d:\d\d)(?:\.\d+)?(?: \[?[\w./<>-]+:\d+\])? ?"
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<at>\d\d-\d\d \d\d:\d\d:\d\d)(?:\.\d+)?"
+    r"(?: \[?[\w./<>-]+:\d+\])? ?"
 )
 _WORD_LEVEL = re.compile(
     r"(?:\[[\w-]+\])?\[(?P<boxed>DEBUG|INFO|WARN(?:ING)?)\s*\](?=\s)|(?P<word>DEBUG|INFO|WARN(?:ING)?)\s*:(?=\s)"
@@ -74,7 +76,8 @@ _SGLANG_TROUBLE = re.compile(
 _EASED = re.compile(
     r"\b[Ff]all(?:s|ing|en)? ?back|\bfallback\b|\b[Dd]efaulting|\btrying (?:port|again|the next)|\b[Rr]etry|\b[Ss]kip"
     r"|\b[Ii]gnor|\b(?:is|are|be|been) (?:not (?:loaded|used)|unused|disabled)|; disabled|, disabled|\bdisabled\.?$"
-    r"|\b(?:serving|[Uu]sing|[Uu]se|keeping|kept)\b.*(?:instead|by default|slow)|; kept\b|\bkeeping\b|is used$|continuing"
+    r"|\b(?:serving|[Uu]sing|[Uu]se|keeping|kept)\b.*(?:instead|by default|slow)"
+    r"|; kept\b|\bkeeping\b|is used$|continuing"
 )
 _COMMENT = re.compile(r"#{1,3}(?:\s|$)")
 _REMARK = re.compile(r"### .* ###\s*$")

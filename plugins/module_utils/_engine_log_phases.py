@@ -165,7 +165,9 @@ def is_foreign(engine: str, lines: Sequence[Line]) -> bool:
     """Whether no engine's start is told: another program's log, or a help text."""
     texts = [line.text for line in lines if line.kind == TEXT]
     options = sum(1 for text in texts if _OPTION.match(text))
-    if options >= _HELP_LINES and any(text.startswith(("usage: ", "Usage: ", "options:", "Options:")) for text in texts):
+    if options >= _HELP_LINES and any(
+        text.startswith(("usage: ", "Usage: ", "options:", "Options:")) for text in texts
+    ):
         return not any(": error: " in text for text in texts)
     if engine != "unknown" and max(_scores(lines).values()) >= _SURE:
         return False

@@ -89,10 +89,14 @@ def test_the_line_that_decided_is_shown() -> None:
     assert answer["verdict"] == "failed" and any("Watchdog" in line for line in answer["evidence"])
 
 
-FAILS = "(Worker_TP0 pid=9) ERROR 01-01 10:00:09 [x.py:1] WorkerProc failed to start.\nOSError: No space left on device\n"
-HEADLESS = "(MainProcess pid=2) INFO 01-01 10:00:00 [serve.py:224] Launching vLLM (v0.33.0) headless multiproc executor\n"
+FAILS = (
+    "(Worker_TP0 pid=9) ERROR 01-01 10:00:09 [x.py:1] WorkerProc failed to start.\nOSError: No space left on device\n"
+)
+HEADLESS = (
+    "(MainProcess pid=2) INFO 01-01 10:00:00 [serve.py:224] Launching vLLM (v0.33.0) headless multiproc executor\n"
+)
 EAGER = "(MainProcess pid=2) WARNING 01-01 10:00:00 [vllm.py:1] Enforce eager set\n"
-LOGO = API + "INFO 01-01 10:00:00 [startup.py:38]  \u2584\u2584 \u2584\u2588 \u2588     \u2588     \u2588 \u2580\u2584\u2580 \u2588  version 0.33.0\n"
+LOGO = API + "INFO 01-01 10:00:00 [startup.py:38]  \u2584\u2584 \u2584\u2588 \u2588 \u2588  version 0.33.0\n"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +150,9 @@ def test_what_sglang_goes_on_after_is_no_failure(words: str) -> None:
     for text in (ARGS + MAIN + words, ARGS + MAIN + words + "\n" + MAIN + "Attention backend: triton"):
         assert classify(text, 0.0)["verdict"] == "running"
     # A complaint that something follows from is believed.
-    ended = ARGS + MAIN + "Failed to load: no kernel image is available\n" + MAIN + "Received sigquit from a child process."
+    ended = (
+        ARGS + MAIN + "Failed to load: no kernel image is available\n" + MAIN + "Received sigquit from a child process."
+    )
     assert classify(ended, 0.0)["cause"] == "kernel_unsupported"
 
 
@@ -193,7 +199,9 @@ def test_a_server_that_answers_does_not_stand_still(text: str, verdict: str) -> 
     assert classify(VLLM_READY + text, 0.0)["verdict"] == verdict
 
 
-UVICORN = "INFO:     Shutting down\nINFO:     Waiting for application shutdown.\nINFO:     Finished server process [1]\n"
+UVICORN = (
+    "INFO:     Shutting down\nINFO:     Waiting for application shutdown.\nINFO:     Finished server process [1]\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -238,9 +246,9 @@ OPTIONS = "".join(f"  --option-{number} VALUE\n     requires Blackwell and a DCP
     [
         APP,
         "[TensorRT-LLM] TensorRT-LLM version: 1.0.0\n[11/30/2026-09:33:06] [TRT-LLM] [I] Loading weights\n" + APP,
-        'Traceback (most recent call last):\n  File "/app/x.py", line 3, in <module>\n    foo()\nKeyError: \'model\'\n',
+        "Traceback (most recent call last):\n  File \"/app/x.py\", line 3, in <module>\n    foo()\nKeyError: 'model'\n",
         'Exception in thread "main" java.lang.OutOfMemoryError: Java heap space\n\tat com.x.Main.main(Main.java:3)\n',
-        'llama_model_loader: - kv 3: general.tags arr[str,2] = ["vllm", "text-generation"]\nmain: server is listening\n',
+        'llama_model_loader: - kv 3: general.tags arr[str,2] = ["vllm", "text-generation"]\nmain: listening\n',
         "usage: vllm serve [model_tag] [options]\n\noptions:\n" + OPTIONS,
         "usage: launch_server.py [-h]\n\noptions:\n" + OPTIONS + "     for sglang on SM100\n",
         "foo.c:3:1: error: expected ';' before '}' token\nmake: *** [foo.o] Error 1\n",
@@ -253,7 +261,9 @@ def test_other_programs_are_unknown(text: str) -> None:
 
 def test_an_engine_that_names_another_program_is_read() -> None:
     assert classify(VLLM_READY + "ggml_init: no device\n")["verdict"] == "ready"
-    refused = "usage: vllm serve [model_tag] [options]\n  [--model M] [--port P]\nvllm serve: error: unrecognized arguments: --x\n"
+    refused = (
+        "usage: vllm serve [model_tag]\n  [--model M] [--port P]\nvllm serve: error: unrecognized arguments: --x\n"
+    )
     assert classify(refused)["cause"] == "bad_flag"
     known = read(APP, "vllm")
     assert judge(known, 0.0)["verdict"] == "ready"
