@@ -12,15 +12,23 @@ from typing import Any, NamedTuple
 from ansible_collections.gb10.serving.plugins.module_utils import _engine_log_waits as waits
 from ansible_collections.gb10.serving.plugins.module_utils import _redact
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_causes import CAUSES
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_ends import (
+    fatal_lines,
+    goes_on_from,
+    proven_until,
+    stopped_at,
+)
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import TEXT, Line, split
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import (
     Progress,
     Step,
     engine_of,
+    is_foreign,
     progress,
+    start_of,
 )
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_places import place_of
-from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rule import LIKELY, ROOT, WEAK, Rule
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rule import LIKELY, ROOT, WEAK, Rule, looked_at
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rules_host import HOST
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rules_model import MODEL
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_rules_network import NETWORK
@@ -38,16 +46,9 @@ OF_A_PEER = frozenset(
     {"rank_missing", "rendezvous_unreachable", "collective_timeout", "peer_died", "nccl_system_error"}
 )
 
-#: After these a start does not go on, whatever other processes still print.
-_FATAL = re.compile(
-    r"WorkerProc (?:failed|hit|initialization failed)|EngineCore (?:failed|encountered)"
-    r"|Engine (?:core|process)\b.*failed"
-    r"|Scheduler hit an exception|Received sigquit|scheduler (?:is dead|died)|EngineDeadError|died unexpectedly"
-    r"|Fatal Python error|Segmentation fault|terminate called|core dumped|^Killed$|exited with code [1-9]"
-    r"|Error response from daemon|OCI runtime create failed"
-    r"|error while attempting to bind|Watchdog caught|watchdog timeout"
-    r"|OOMKilled|oom-kill:|Out of memory: Killed|GPU has fallen off"
-)
+#: What the kernel says is believed at once.
+OF_THE_KERNEL = frozenset({"host_oom_killed", "gpu_lost"})
+
 #: The last line of a traceback, or a complaint of a program.
 _ERROR = re.compile(
     r"^(?:[A-Za-z_][\w.]*\.)?\w*(?:Error|Exception|Interrupt)\b(?::|$)|\b(?:error|fatal)\b\s*:", re.IGNORECASE
@@ -69,41 +70,67 @@ class Hit(NamedTuple):
     rule: Rule
 
 
+class Hits(NamedTuple):
+    """Rules that fit. ``doubtful``: in lines after which nothing failed, as far as the log goes."""
+
+    sure: list[Hit]
+    doubtful: list[Hit]
+
+
 class Reading(NamedTuple):
-    """A log taken apart. ``first``: the line from which it counts; ``fatal``: lines after which no start goes on."""
+    """The last start in a log, taken apart.
+
+    ``first``: the line from which it counts; ``fatal``: lines after which no start goes on.
+    """
 
     engine: str
     lines: list[Line]
     seen: Progress
     first: int
     fatal: list[int]
+    #: No start of an engine is told.
+    foreign: bool = False
 
 
 def read(text: str, engine: str = "", table: Sequence[Step] = ()) -> Reading:
-    """Take a log apart. Who knows the engine gives it, and its steps where they are not among TABLES."""
-    lines = split(text)
-    engine = engine or engine_of(lines)
+    """Take a log's last start apart. Who knows the engine gives it, and its steps where they are not among TABLES."""
+    whole = split(text)
+    lines = whole[start_of(whole) :]
+    given, engine = bool(engine), engine or engine_of(lines)
+    if engine == "unknown" and len(lines) < len(whole):
+        engine = engine_of(whole)
     seen = progress(engine, lines, table)
     first = 0 if seen.ready is None else seen.ready + 1
-    fatal = [
-        index for index in range(first, len(lines)) if lines[index].kind == TEXT and _FATAL.search(lines[index].text)
-    ]
-    return Reading(engine, lines, seen, first, fatal)
+    fatal = fatal_lines(lines, seen.steps, first)
+    return Reading(engine, lines, seen, first, fatal, not given and is_foreign(engine, lines))
 
 
-def judge(reading: Reading, silent_seconds: float | None = None) -> dict[str, Any]:
+def judge(reading: Reading, silent_seconds: float | None = None, ended: bool = False) -> dict[str, Any]:
     """What the log says.
 
     ``silent_seconds`` is how long no line has come, where that is known. Without it a log that ends between the begin
-    and the end of the rendezvous is taken for one that stays there.
+    and the end of the rendezvous is taken for one that stays there. ``ended``: the process is known to be gone, so that
+    a complaint is believed after which the log went on.
     """
-    engine, lines, seen, first, fatal = reading
-    hits = _hits(lines, seen, first, fatal)
+    engine, lines, seen, first, fatal, foreign = reading
+    if foreign:
+        return _answer("unknown", progress("unknown", ()), "unknown", None, lines[-2:], "low")
+    hits, doubtful = _hits(reading)
+    if ended:
+        hits = hits or doubtful
     if hits and (seen.ready is None or fatal):
-        return _failed(engine, lines, seen, hits)
+        return _failed(engine, lines, seen, hits, fatal)
     if fatal or (seen.ready is None and _ends_in_error(lines, seen)):
-        return _unknown(engine, seen, lines, first)
-    return _no_error(engine, lines, seen, silent_seconds)
+        guessed = _unknown(engine, seen, lines, first, fatal)
+        # An error of which neither the program nor the place is known may be any program's.
+        if fatal or engine != "unknown" or guessed["cause"] != "unknown":
+            return guessed
+    if (stopped := stopped_at(lines, first)) is not None:
+        return _answer(engine, seen, "unknown", None, [lines[stopped], *lines[stopped + 1 :][-2:]], "medium")
+    answer = _no_error(engine, lines, seen, silent_seconds)
+    if answer["verdict"] == "stalled" and any(not lines[hit.line].logged for hit in doubtful):
+        return _failed(engine, lines, seen, doubtful, fatal)
+    return answer
 
 
 def classify(text: str, silent_seconds: float | None = None) -> dict[str, Any]:
@@ -122,9 +149,11 @@ def of_all(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return answers
 
 
-def _hits(lines: Sequence[Line], seen: Progress, first: int, fatal: Sequence[int]) -> list[Hit]:
+def _hits(reading: Reading) -> Hits:
     """Rules that fit, without those that the start survived: it went on to a later step and nothing ended it."""
-    hits = []
+    engine, lines, seen, first, fatal, _foreign = reading
+    hits = Hits([], [])
+    proven, at_work = proven_until(lines, fatal), goes_on_from(lines)
     last_fatal = fatal[-1] if fatal else -1
     end = len(lines) - 1
     known: dict[str, tuple[Rule, ...]] = {}
@@ -133,21 +162,25 @@ def _hits(lines: Sequence[Line], seen: Progress, first: int, fatal: Sequence[int
         if line.kind != TEXT or (last_fatal < index and seen.step_at(index) != seen.step_at(end)):
             continue
         if line.text not in known:
-            small = line.text.lower()
-            known[line.text] = tuple(rule for rule in RULES if rule.fits(line.text, small))
+            text = looked_at(line.text)
+            small = text.lower()
+            known[line.text] = tuple(rule for rule in RULES if rule.fits(text, small))
         for rule in known[line.text]:
-            late = rule.start_only and seen.ready is not None
+            late = (rule.start_only and seen.ready is not None) or (rule.in_engine and engine == "unknown")
             elsewhere = rule.phases and seen.phase not in rule.phases
             if not (late or elsewhere or (line.quiet and not rule.quiet)):
-                hits.append(Hit(index, rule))
+                doubtful = index > proven and (line.logged or index < at_work) and rule.cause not in OF_THE_KERNEL
+                (hits.doubtful if doubtful else hits.sure).append(Hit(index, rule))
     return hits
 
 
-def _failed(engine: str, lines: Sequence[Line], seen: Progress, hits: Sequence[Hit]) -> dict[str, Any]:
+def _failed(
+    engine: str, lines: Sequence[Line], seen: Progress, hits: Sequence[Hit], fatal: Sequence[int]
+) -> dict[str, Any]:
     best = min(hits, key=lambda hit: (-hit.rule.weight, hit.line))
     weight = best.rule.weight
     if weight <= WEAK and seen.ready is None:
-        return _unknown(engine, seen, lines, 0)
+        return _unknown(engine, seen, lines, 0, fatal)
     confidence = "high" if weight >= ROOT else "medium" if weight >= LIKELY - 5 else "low"
     indexes = [best.line]
     for hit in sorted(hits, key=lambda hit: (-hit.rule.weight, hit.line)):
@@ -157,7 +190,7 @@ def _failed(engine: str, lines: Sequence[Line], seen: Progress, hits: Sequence[H
     return _answer(engine, seen, "failed", best.rule.cause, evidence, confidence)
 
 
-def _unknown(engine: str, seen: Progress, lines: Sequence[Line], first: int) -> dict[str, Any]:
+def _unknown(engine: str, seen: Progress, lines: Sequence[Line], first: int, fatal: Sequence[int]) -> dict[str, Any]:
     """An error that no rule knows: guessed by where it was raised, as long as the start was going on.
 
     A parent that points to an error of its child which is nowhere had a child that was killed.
@@ -167,7 +200,9 @@ def _unknown(engine: str, seen: Progress, lines: Sequence[Line], first: int) -> 
     raised = [line for line in lines[first:] if line.kind == TEXT and not line.quiet and _RAISED.search(line.text)]
     if guess is None and seen.ready is None and raised and all(_PARENT.search(line.text) for line in raised):
         guess, telling = "worker_died", raised
-    return _answer(engine, seen, "failed", guess or "unknown", telling, "low")
+    decided = [lines[index] for index in fatal[:1] if not _GENERIC.search(lines[index].text)]
+    shown = [line for line in telling if line not in decided][: EVIDENCE_LINES - 1]
+    return _answer(engine, seen, "failed", guess or "unknown", [*shown, *decided], "low")
 
 
 def _no_error(engine: str, lines: Sequence[Line], seen: Progress, silent_seconds: float | None) -> dict[str, Any]:
@@ -177,7 +212,7 @@ def _no_error(engine: str, lines: Sequence[Line], seen: Progress, silent_seconds
     if wait is not None:
         shown = [lines[wait.index], *lines[max(wait.index + 1, len(lines) - 2) :]]
         return _answer(engine, seen, "stalled", wait.cause, shown, "medium" if wait.sure else "low")
-    if seen.ready is not None:
+    if seen.ready is not None and engine != "unknown":
         return _answer(engine, seen, "ready", None, [lines[seen.ready]], "high")
     if _headless_ready(lines, seen):
         return _answer(engine, seen, "ready", None, lines[-1:], "medium")
@@ -197,8 +232,15 @@ def _headless_ready(lines: Sequence[Line], seen: Progress) -> bool:
 def _ends_in_error(lines: Sequence[Line], seen: Progress) -> bool:
     """Whether an error stands among the last lines of the log, and no step of the start after it."""
     end = len(lines) - 1
+    proven, at_work = proven_until(lines, ()), goes_on_from(lines)
     tail = (index for index in range(max(0, end - 7), end + 1) if seen.step_at(index) == seen.step_at(end))
-    return any(lines[at].kind == TEXT and not lines[at].quiet and _ERROR.search(lines[at].text) for at in tail)
+    return any(
+        lines[at].kind == TEXT
+        and not lines[at].quiet
+        and _ERROR.search(lines[at].text)
+        and (at <= proven or not (lines[at].logged or at < at_work))
+        for at in tail
+    )
 
 
 def _telling(lines: Sequence[Line]) -> list[Line]:

@@ -9,11 +9,15 @@ import json
 import re
 from dataclasses import dataclass
 
-#: A line longer than this is cut: the dumps of configurations are, and no cause stands behind its start.
-LONGEST = 4000
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_requests import Requests
+
+#: Of a longer line so much is looked at from its begin and from its end: the dumps of configurations are longer.
+LONGEST, LONGEST_END = 4000, 400
 
 #: A traceback's frame, the source line below it, and the carets below that.
 FRAME, TEXT = "frame", "text"
+#: What clients sent: no rule and no step is looked for in it.
+REQUEST = "request"
 
 _COLOUR = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|\[(?:\d{1,2};)*\d{1,2}m")
 
@@ -23,7 +27,9 @@ _PREFIXES = (
     re.compile(r"[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \S+ (?!kernel)[\w.@/-]+(?:\[\d+\])?: ?"),
     re.compile(r"std(?:out|err) [FP] "),
     re.compile(r"[A-Z]+ \d{4}-\d\d-\d\dT[\d:.]+Z \[resource[^\]]*\] "),
-    re.compile(r"[\w.-]+ *\| (?= *\S)"),
+    # Compose and Swarm, also before an empty line; kubectl.
+    re.compile(r"[\w.-]+(?:@[\w.-]+)? *\| (?= *\S)|[\w.-]+(?:@[\w.-]+)? *\|\s*$"),
+    re.compile(r"\[pod/[\w.-]+/[\w.-]+\] ?"),
     re.compile(r"\| +(?=\S)"),
     re.compile(r"\[(?:rank|default)?\d+\]: ?"),
     re.compile(r"\[1,\d+\]<std(?:out|err)>: ?"),
@@ -34,9 +40,15 @@ _ROLE = re.compile(r"\((?P<role>[A-Za-z][\w .-]*?)(?: rank=\d+)? pid=\d+(?:, ip=
 _SGLANG = re.compile(
     r"\[(?:\d{4}-)?(?:\d\d-\d\d )?\d\d:\d\d:\d\d(?:\.\d+)?(?P<role>(?: (?:TP|DP|PP|EP|CP|ATTN\w*)\d+)+)\] ?"
 )
+#: The same in its main process, where no role is told.
+_SGLANG_MAIN = re.compile(
+    r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] "
+    r"(?![\w.-]+:\d+(?::\d+)? \[\d+\]|(?:ERROR|CRITICAL)\b)"
+)
 #: vLLM: `ERROR 01-31 10:00:00 [core.py:10]`.
 _LEVEL = re.compile(
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?: \[?[\w./<>-]+:\d+\])? ?"
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<at>\d\d-\d\d \d\d:\d\d:\d\d)(?:\.\d+)?"
+    r"(?: \[?[\w./<>-]+:\d+\])? ?"
 )
 _WORD_LEVEL = re.compile(
     r"(?:\[[\w-]+\])?\[(?P<boxed>DEBUG|INFO|WARN(?:ING)?)\s*\](?=\s)|(?P<word>DEBUG|INFO|WARN(?:ING)?)\s*:(?=\s)"
@@ -44,7 +56,7 @@ _WORD_LEVEL = re.compile(
 )
 _GLOG = re.compile(r"\[(?P<letter>[DIWEF])\d{3,4} \d\d:\d\d:\d\d[^\]]*\] ?")
 _QUIET_TEXT = re.compile(
-    r"NCCL INFO|NCCL WARN RAS |\bras/\w+\.cc:|\w*(?:User|Future|Deprecation|Runtime|Syntax|Resource)Warning\b"
+    r"NCCL INFO|NCCL WARN RAS |\bras/\w+\.cc:|(?:User|Future|Deprecation|Runtime|Syntax|Resource)Warning\b"
     r"|\bserver_args=|\bargs: Namespace\(|non-default args|Dumping (?:input data|scheduler)"
     r"|Ignore(?:d)? (?:import )?error|Ignoring|\"(?:GET|POST|HEAD) /\S* HTTP/"
     r"|with config: model=|CUTE_DSL - WARNING"
@@ -60,6 +72,13 @@ _IGNORED = re.compile(r"Exception ignored in\b")
 _SGLANG_TROUBLE = re.compile(
     r"Error|[Ee]xception|ERROR|[Ff]ail|died|dead|sigquit|[Kk]ill|[Tt]imeout|[Tt]imed out|NCCL WARN"
 )
+#: What is said of something that goes on in another way.
+_EASED = re.compile(
+    r"\b[Ff]all(?:s|ing|en)? ?back|\bfallback\b|\b[Dd]efaulting|\btrying (?:port|again|the next)|\b[Rr]etry|\b[Ss]kip"
+    r"|\b[Ii]gnor|\b(?:is|are|be|been) (?:not (?:loaded|used)|unused|disabled)|; disabled|, disabled|\bdisabled\.?$"
+    r"|\b(?:serving|[Uu]sing|[Uu]se|keeping|kept)\b.*(?:instead|by default|slow)"
+    r"|; kept\b|\bkeeping\b|is used$|continuing"
+)
 _COMMENT = re.compile(r"#{1,3}(?:\s|$)")
 _REMARK = re.compile(r"### .* ###\s*$")
 _LETTERS = {"D": "debug", "I": "info", "W": "warning", "E": "error", "F": "error"}
@@ -74,11 +93,25 @@ class Line:
     role: str = ""
     level: str = ""
     kind: str = TEXT
+    #: Written by the logger of an engine, not by a library below it or by Python itself.
+    logged: bool = False
+    #: When, in seconds of the year, where vLLM's logger tells it.
+    at: float | None = None
 
     @property
     def quiet(self) -> bool:
         """Whether the writer itself took the line for no error."""
         return self.level in ("debug", "info", "warning")
+
+
+def _seconds(stamp: str) -> float:
+    """`01-31 10:00:00` as seconds, with months of 31 days."""
+    month, day, hour, minute, second = (int(part) for part in re.split("[- :]", stamp))
+    return (((month * 31 + day) * 24 + hour) * 60 + minute) * 60.0 + second
+
+
+def _cut(raw: str) -> str:
+    return raw if len(raw) <= LONGEST + LONGEST_END else f"{raw[:LONGEST]} ... {raw[-LONGEST_END:]}"
 
 
 def _unwrap(raw: str) -> str:
@@ -91,13 +124,18 @@ def _unwrap(raw: str) -> str:
     return raw
 
 
-def _peel(text: str) -> tuple[str, str, str]:
-    """(text, role, level) without prefixes; the innermost role and level count."""
+def _peel(text: str) -> tuple[str, str, str, bool, float | None]:
+    """(text, role, level, whether a logger wrote it, when); the innermost role and level count."""
     role = level = ""
+    logged, at = False, None
     for _round in range(12):
         if found := _ROLE.match(text) or _SGLANG.match(text):
             role = found["role"].strip()
+            logged = logged or found.re is _SGLANG
+        elif found := _SGLANG_MAIN.match(text):
+            logged = True
         elif found := _LEVEL.match(text):
+            logged, at = True, _seconds(found["at"])
             level = found["level"].lower().replace("critical", "error")
         elif found := _GLOG.match(text):
             level = _LETTERS[found["letter"]]
@@ -107,22 +145,26 @@ def _peel(text: str) -> tuple[str, str, str]:
         else:
             found = next((hit for prefix in _PREFIXES if (hit := prefix.match(text))), None)
         if found is None:
-            return text, role, level
+            return text, role, level, logged, at
         text = text[found.end() :]
-    return text, role, level
+    return text, role, level, logged, at
 
 
 def split(text: str) -> list[Line]:
     """All lines that carry text. Comments, as annotated excerpts have them, are no output."""
     lines: list[Line] = []
     after_frame = ignored = False
+    requests = Requests()
     for number, whole in enumerate(text.split("\n"), 1):
         for raw in _unwrap(whole).split("\r"):
             if _COMMENT.match(raw) or _REMARK.match(raw):
                 continue
-            plain, role, level = _peel(_COLOUR.sub("", raw[:LONGEST]).strip("\x00\ufeff"))
+            plain, role, level, logged, at = _peel(_COLOUR.sub("", _cut(raw)).strip("\x00\ufeff"))
             bare = plain.strip()
             if not bare:
+                continue
+            if requests.holds(bare, raw, role + level):
+                lines.append(Line(number, bare, role, "info", REQUEST))
                 continue
             kind = TEXT
             if bare.startswith('File "') or set(bare) <= set("^~- "):
@@ -136,11 +178,11 @@ def split(text: str) -> list[Line]:
                 level = "info"
             if _HARMLESS.search(bare):
                 level = "info"
-            if not level and re.match(r"(?:TP|DP|PP)\d", role) and not _SGLANG_TROUBLE.search(bare):
-                level = "info"
+            if logged and not level:
+                level = "info" if not _SGLANG_TROUBLE.search(bare) else "warning" if _EASED.search(bare) else ""
             if not level and _QUIET_TEXT.search(bare):
                 level = "info"
             elif level == "info" and "NCCL WARN" in bare:
                 level = ""
-            lines.append(Line(number, bare, role, level, kind))
+            lines.append(Line(number, bare, role, level, kind, logged, at))
     return lines

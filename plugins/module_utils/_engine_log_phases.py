@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import Line
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import REQUEST, TEXT, Line
 
 #: The phases in the order of a start.
 PHASES = ("starting", "rendezvous", "weights", "kv_cache", "graphs", "ready")
@@ -68,6 +68,24 @@ SGLANG: tuple[Step, ...] = (
 
 TABLES = {"vllm": VLLM, "sglang": SGLANG}
 
+#: The first line of a start, by its own process; each comes once in a start, so that the next one begins another.
+STARTS: dict[str, tuple[re.Pattern[str], ...]] = {
+    "vllm": (
+        re.compile(r"vLLM API server version"),
+        re.compile(r"[\u2580-\u259f ]{3,60}version \d"),
+        re.compile(r"non-default args: "),
+        re.compile(r"Launching vLLM \(v\S+ headless"),
+        re.compile(r"Launching \d+ data parallel engine\(s\) in headless mode"),
+    ),
+    "sglang": (re.compile(r"server_args=ServerArgs\(|server_args=\{"),),
+}
+#: What images print before the engine runs.
+_BANNER = re.compile(r"== (?:vLLM|SGLang|PyTorch) ==$")
+#: Each of them as a group of its own.
+_ANY_START = re.compile(
+    "|".join(f"({sign.pattern})" for sign in (_BANNER, *(sign for signs in STARTS.values() for sign in signs)))
+)
+
 #: What a rank says when it has nothing left to do: requests are answered, or it follows rank 0.
 READY = ("Application startup complete.", "The server is fired up", "Dummy health check server started")
 
@@ -88,11 +106,22 @@ _SIGNS = (
         re.compile(r"\bsglang\b|sgl[-_]kernel|Received sigquit|Load weight (?:begin|end)|Init (?:parallel|torch)"),
     ),
 )
-_VLLM_ROLE = re.compile(r"APIServer|EngineCore|Worker|MainProcess|RayWorker")
+#: What only other programs print. They may name an engine, but do not speak as one.
+_FOREIGN = re.compile(
+    r"^\[TensorRT-LLM\] TensorRT-LLM version|\[TRT-LLM\] \[[A-Z]\]|^(?:llama_model_loader|load_tensors|ggml_\w+): "
+    r"|^time=\S+ level=[A-Z]+ source=\S+\.go:|\bjava\.lang\.\w+(?:Error|Exception)\b|^npm ERR!|\bPostgreSQL\b"
+)
+#: From here on signs are those of an engine itself.
+_SURE = 3
+#: A line of a help text, and how many make one.
+_OPTION = re.compile(r"--?[A-Za-z][\w-]*(?:,? --?[A-Za-z][\w-]*)*(?: |$)")
+_HELP_LINES = 12
+#: Ray's own prefix is none: it carries what any engine prints.
+_VLLM_ROLE = re.compile(r"APIServer|EngineCore|Worker|MainProcess")
 _SGLANG_ROLE = re.compile(r"(?:TP|DP|PP)\d")
 #: Only a bar that counts files or shards of weights: 45% ... 9/20.
 _BAR = re.compile(
-    r"(?:checkpoint|safetensors|[Ss]hard|[Ww]eight|Fetching \d+ files)[^%]*?(\d{1,3})% ?(?:Completed)?\s*\|"
+    r"(?:checkpoint|safetensors|[Ss]hard|[Ww]eight|Fetching \d+ files)[^%]{0,300}?(\d{1,3})% ?(?:Completed)?\s*\|"
 )
 
 
@@ -115,21 +144,58 @@ class Progress:
         return self.steps[index] if self.steps else -1
 
 
+def start_of(lines: Sequence[Line]) -> int:
+    """Index of the first line of the last start that the log holds."""
+    begin, seen, done = 0, set[int](), False
+    for index, line in enumerate(lines):
+        if line.kind != TEXT or line.level == "error":
+            continue
+        if not (found := _ANY_START.match(line.text)):
+            done = done or any(text in line.text for text in READY)
+            continue
+        sign = found.lastindex or 0
+        if sign in seen or done:
+            begin, seen, done = index, {sign}, False
+        else:
+            seen.add(sign)
+    return begin
+
+
+def is_foreign(engine: str, lines: Sequence[Line]) -> bool:
+    """Whether no engine's start is told: another program's log, or a help text."""
+    texts = [line.text for line in lines if line.kind == TEXT]
+    options = sum(1 for text in texts if _OPTION.match(text))
+    if options >= _HELP_LINES and any(
+        text.startswith(("usage: ", "Usage: ", "options:", "Options:")) for text in texts
+    ):
+        return not any(": error: " in text for text in texts)
+    if engine != "unknown" and max(_scores(lines).values()) >= _SURE:
+        return False
+    return any(_FOREIGN.search(text) for text in texts)
+
+
 def engine_of(lines: Sequence[Line]) -> str:
     """Which engine wrote the log, or "unknown"."""
+    score = _scores(lines)
+    if not any(score.values()):
+        return "unknown"
+    return "vllm" if score["vllm"] > score["sglang"] else "sglang"
+
+
+def _scores(lines: Sequence[Line]) -> dict[str, int]:
     score = {"vllm": 0, "sglang": 0}
     for line in lines:
         if _SGLANG_ROLE.match(line.role):
             score["sglang"] += 3
         elif _VLLM_ROLE.match(line.role):
             score["vllm"] += 3
+        if line.kind == REQUEST:
+            continue
         for engine, weight, sign in _SIGNS:
             if sign.search(line.text):
                 score[engine] += weight
                 break
-    if not any(score.values()):
-        return "unknown"
-    return "vllm" if score["vllm"] > score["sglang"] else "sglang"
+    return score
 
 
 def progress(engine: str, lines: Sequence[Line], table: Sequence[Step] = ()) -> Progress:
@@ -139,7 +205,7 @@ def progress(engine: str, lines: Sequence[Line], table: Sequence[Step] = ()) -> 
     begun: dict[str, int] = {}
     reached, percent, ready = -1, None, None
     for index, line in enumerate(lines):
-        if line.kind == "text" and line.level != "error":
+        if line.kind == TEXT and line.level != "error":
             for position in range(len(table) - 1, reached, -1):
                 if table[position][0] in line.text:
                     reached = position
@@ -147,8 +213,6 @@ def progress(engine: str, lines: Sequence[Line], table: Sequence[Step] = ()) -> 
                     if table[position][1] == PHASES[-1] or table[position][0].startswith(READY):
                         ready = index
                     break
-            if ready is not None and index > ready and any(text in line.text for text, _p, _w in table[:1]):
-                reached, ready, begun = 0, None, {table[0][1]: index}  # the container has started again
             if shown := _BAR.search(line.text):
                 percent = int(shown[1])
         steps.append(reached)

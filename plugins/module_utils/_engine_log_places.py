@@ -48,7 +48,7 @@ WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"out of memory|\boom\b|(?:not enough|insufficient) memory", "out_of_memory"),
         (r"\bnccl\b", "nccl_system_error"),
         (r"tokenizer|config\.json|\.safetensors", "model_incomplete"),
-        (r"quanti[sz]|checkpoint|\bweights?\b|\w+For(?:Causal|Conditional)\w+", "model_unsupported"),
+        (r"quanti[sz]|checkpoint|\bweights?\b|\wFor(?:Causal|Conditional)\w", "model_unsupported"),
         (r"(?<!\S)`?--[a-z]|\barguments?\b|must be (?:one of|set|specified|positive)|cannot be used", "bad_flag"),
         (r"\b(?:dis)?connect|timed? ?out|unreachable|\bresolve\b", "rendezvous_unreachable"),
         (r"\bimport|\bmodule\b|\binstall|\bpackage\b", "missing_dependency"),

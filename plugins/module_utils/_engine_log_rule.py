@@ -22,12 +22,21 @@ _GROUP = re.compile(r"(?<!\\)\(\?:(?P<words>(?:[^()\\]|\\[^()])+)\)(?![?*{])")
 #: A text shorter than this is in every other line.
 _SHORTEST = 3
 
+#: Characters that patterns are searched in, from the begin and from the end of a line: many need a time that grows
+#: with the square of it.
+_LOOKED_AT, _LOOKED_AT_END = 1500, 500
+
+
+def looked_at(text: str) -> str:
+    """The part of a line in which patterns are searched."""
+    return text if len(text) <= _LOOKED_AT + _LOOKED_AT_END else f"{text[:_LOOKED_AT]} ... {text[-_LOOKED_AT_END:]}"
+
 
 class Rule(NamedTuple):
     """``quiet``: also in lines that their writer took for no error. ``start_only``: not once requests were answered.
 
     ``phases``: only while the start is in one of them. ``texts``: one of them, in small letters, is in every line that
-    fits; none where that cannot be said.
+    fits; none where that cannot be said. ``in_engine``: any program may say it, so only in the log of a known engine.
     """
 
     cause: str
@@ -37,6 +46,7 @@ class Rule(NamedTuple):
     start_only: bool = False
     phases: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    in_engine: bool = False
 
     def fits(self, text: str, small: str) -> bool:
         """Whether a line fits; ``small`` is the same in small letters. Searching for texts first is far quicker."""
@@ -53,12 +63,13 @@ def rules(
     start_only: bool = False,
     cased: bool = False,
     phases: tuple[str, ...] = (),
+    in_engine: bool = False,
 ) -> tuple[Rule, ...]:
     """One rule of all patterns of the same cause and weight."""
     joined = re.compile("|".join(patterns), 0 if cased else re.IGNORECASE)
     texts = [text for pattern in patterns for part in alternatives(pattern) for text in texts_of(part)]
     sure = tuple(dict.fromkeys(texts)) if all(texts) else ()
-    return (Rule(cause, weight, joined, quiet, start_only, phases, sure),)
+    return (Rule(cause, weight, joined, quiet, start_only, phases, sure, in_engine),)
 
 
 def alternatives(pattern: str) -> list[str]:

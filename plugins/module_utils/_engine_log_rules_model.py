@@ -88,7 +88,7 @@ MODEL: tuple[Rule, ...] = (
     *rules(
         "bad_flag", FOLLOWS,
         r"^usage: (?:vllm|sglang|launch_server|api_server)",
-        r"\d+ validation errors? for \w+(?:Config|Args)",
+        r"\d validation errors? for \w{1,80}(?:Config|Args)",
     ),
     *rules(
         "parallel_size_invalid", DECISIVE,
@@ -200,7 +200,12 @@ MODEL: tuple[Rule, ...] = (
         "model_unsupported", ROOT,
         r"^KeyError: '(?:model\.|layers?\.|language_model|mtp|visual|lm_head|\w+\.\w+\.)",
         r"^KeyError: '[a-z0-9]+(?:[_-][a-z0-9]+)*'$",
-        r"There is no module or parameter named|(?:'\w*Config'|\w+Config) object has no attribute",
+        start_only=True,
+        in_engine=True,
+    ),
+    *rules(
+        "model_unsupported", ROOT,
+        r"There is no module or parameter named|Config'? object has no attribute",
         r"Unrecognized model in|rope_(?:scaling|parameters|type).*(?:must|unknown|unrecognized|missing)",
         start_only=True,
     ),

@@ -78,7 +78,7 @@ NETWORK: tuple[Rule, ...] = (
     ),
     *rules(
         "rank_missing", ROOT,
-        r"\d+/\d+ clients joined", r"DistStoreError: Timed out after .*waiting for clients",
+        r"\d/\d+ clients joined", r"DistStoreError: Timed out after .*waiting for clients",
         r"Timed out initializing process group in store based barrier",
     ),
     *rules(

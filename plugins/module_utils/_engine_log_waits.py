@@ -9,14 +9,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import Line
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_lines import REQUEST, Line
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import TABLES, Progress
+from ansible_collections.gb10.serving.plugins.module_utils._engine_log_requests import SERVED
 
 _BROADCAST = re.compile(r"No available shared memory broadcast block found")
 _CONNECT = re.compile(r"client socket has (?:failed to connect|timed out)|TCPStore.*retry")
+#: Seconds in which the same message comes so often in a stand-still; it is printed once a minute.
+SPAN = 1800.0
 _OTHERS = re.compile(
     r"Waiting for creating a placement group|waiting for (?:all|other) (?:nodes|ranks|workers)"
-    r"|Waiting for (?:init|READY) message from|[Ww]aiting for clients|\d+/\d+ clients joined"
+    r"|Waiting for (?:init|READY) message from|[Ww]aiting for clients|\d/\d+ clients joined"
 )
 
 #: (pattern, cause, lines that make a stall, phases in which it counts; none named: in all). A load may take long.
@@ -50,11 +53,21 @@ def repeated(lines: Sequence[Line], seen: Progress) -> Wait | None:
     for pattern, cause, least, phases in REPEATED:
         if phases and seen.phase not in phases:
             continue
-        hits = [index for index, line in enumerate(lines) if pattern.search(line.text)]
+        hits = [index for index, line in enumerate(lines) if line.kind != REQUEST and pattern.search(line.text)]
         last = len(lines) - 1
-        if len(hits) >= least and seen.step_at(hits[-least]) == seen.step_at(last):
+        if len(hits) < least or seen.step_at(hits[-least]) != seen.step_at(last):
+            continue
+        if seen.ready is None or _in_vain(lines, hits[-least], hits[-1]):
             return Wait(cause, hits[-1], True)
     return None
+
+
+def _in_vain(lines: Sequence[Line], first: int, last: int) -> bool:
+    """Whether a server that had been ready answers nothing: messages close together, and no request served since."""
+    if any(SERVED.search(line.text) for line in lines[first:]):
+        return False
+    begin, end = lines[first].at, lines[last].at
+    return begin is None or end is None or 0 <= end - begin <= SPAN
 
 
 def _network(address: str) -> str:
@@ -78,7 +91,7 @@ def silent(engine: str, lines: Sequence[Line], seen: Progress) -> Wait | None:
     if meaning == "ranks are connected":
         return None
     last = seen.steps.index(seen.steps[-1])
-    whole = "\n".join(line.text for line in lines)
+    whole = "\n".join(line.text for line in lines if line.kind != REQUEST)
     if meaning == "opening the message queue":
         return Wait("message_queue_address", last, True)
     if engine == "vllm":

@@ -72,7 +72,8 @@ percent:
   sample: null
 verdict:
   description: >-
-    V(ready), V(failed), V(stalled) where it waits in vain, V(running) where nothing is wrong yet, or V(unknown).
+    V(ready), V(failed), V(stalled) where it waits in vain, V(running) where nothing is wrong yet, or V(unknown), which
+    is also said, with RV(phase) as it was, of a server that was stopped from outside: it is neither ready nor failed.
   returned: always
   type: str
   sample: failed

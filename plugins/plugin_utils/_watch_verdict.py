@@ -35,10 +35,11 @@ def answer(reading: Reading, look: Look, silent: float | None) -> dict[str, Any]
     """What the log of one rank says, in the light of its container's end. The exit code alone names nothing."""
     if look.running:
         return judge(reading, silent)
-    said = judge(reading, 0)
     if look.unanswered:
+        said = judge(reading, 0)
         cause = "docker_permission" if classify(look.problem)["cause"] == "docker_permission" else "docker_unreachable"
         return said if is_certain(said) else _named(said, cause, "high", "failed", look.problem.splitlines())
+    said = judge(reading, 0, ended=True)
     if look.oom_killed and said["confidence"] != "high":
         return _named(said, "host_oom_killed", "high", "failed", ["docker says OOMKilled of the container"])
     if said["cause"] is None:

@@ -34,6 +34,10 @@ can end with 0 after its worker was killed, and an engine can end with 137 after
 `rank_wait`, by which a deployment waits for its ranks, reads their logs in the same way and names the same causes;
 `engines.md` says how a start is watched.
 
+Of a log that holds several starts the last one counts. What clients sent is not read. A complaint after which the log
+goes on is taken for the cause only once something fails. A server that was stopped from outside is `unknown`, with the
+`phase` ready that it had: it is neither ready any more nor has it failed. So is the log of a program that is no engine.
+
 `confidence` is high where a message names the cause, medium where it usually does, and low where only a consequence,
 the place of an unknown error, or silence tells it.
 

@@ -64,16 +64,21 @@ def test_cause_of_each_log(row: dict[str, Any]) -> None:
 def test_carriers_change_nothing(row: dict[str, Any]) -> None:
     """The same log as docker with time stamps, the journal, compose and a terminal in colours would show it."""
     text = "\n".join(line for line in read(row["file"]).split("\n") if not line.startswith("#"))
-    plain = classify(text)["cause"]
+    plain = classify(text)
     for before, after in (
         ("2026-01-02T03:04:05.678901234Z ", ""),
         ("Jan 02 03:04:05 node-a docker[812]: ", ""),
         ("vllm-rank0-1  | ", ""),
+        ("vllm.1.x8k2@node-a    | ", ""),
+        ("[pod/vllm-0/vllm] ", ""),
+        ("(RayWorkerWrapper pid=9, ip=10.9.0.2) ", ""),
         ("\x1b[0;36m", "\x1b[0m"),
         ("", "\r"),
     ):
-        dressed = "\n".join(f"{before}{line}{after}" if line else line for line in text.split("\n"))
-        assert classify(dressed)["cause"] == plain, (before, after)
+        dressed = "\n".join(f"{before}{line}{after}" for line in text.split("\n"))
+        answer = classify(dressed)
+        for key in ("cause", "verdict", "engine"):
+            assert answer[key] == plain[key], (before, after)
 
 
 @pytest.mark.parametrize(
