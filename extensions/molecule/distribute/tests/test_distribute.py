@@ -133,9 +133,9 @@ def test_a_full_disk_is_named_before_and_during_the_copy(distribution: Distribut
         assert shell(OTHER, f"ls -A {place}") == ""
     # enough by then, with head-room; somebody else takes it meanwhile
     with wrong(mount.format("3g"), f"umount {place}"):
-        with slow():
+        with slow(60):  # so that the disk is full before the copy is whole
             run = distribution.run()
-            distribution.comes(run)
+            distribution.comes(run, SIZE // 15)
             shell(OTHER, f"dd if=/dev/zero of={place}/filler bs=1M 2>/dev/null; true")
             run.stops("the disk is full", OTHER, place, "Free space")
         shell(OTHER, f"rm {place}/filler")
