@@ -130,17 +130,18 @@ removed:
 
 import os
 import shutil
-from collections.abc import Iterable
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.gb10.serving.plugins.module_utils import _rank, _rank_failed, _rank_refused
+from ansible_collections.gb10.serving.plugins.module_utils import (
+    _rank,
+    _rank_failed,
+    _rank_refused,
+    _rank_releases,
+)
 
 LOG_LINES_KEPT = 2000
-
-#: What the collection keeps beside the deployments.
-CACHE = ".cache"
 
 
 class Rank:
@@ -194,36 +195,14 @@ class Rank:
                 "Next step: run the deploy playbook, which renders it."
             )
         self._check_image(release)
-        self._set_links(release)
+        _rank_releases.set_links(self.directory, release, self.current, self.params["previous"], self.params["keep"])
         self._checked([script], f"Next step: run 'sudo {script}' on this node and read what docker says.")
         return _rank.containers(self.run, self.params["name"])[0]["name"]
-
-    def _set_links(self, release: str) -> None:
-        """``current`` to what starts, ``previous`` to what it was or shall be; what nothing points to any more goes."""
-        previous, kept = self.params["previous"], set(self.params["keep"])
-        if previous is not None:
-            # The log of what failed stays until the next start.
-            kept.add(self.current)
-            there = bool(previous) and os.path.isdir(os.path.join(self.directory, "releases", previous))
-            _rank.set_link(self.directory, "previous", previous if there and previous != release else None)
-        elif self.current != release:
-            _rank.set_link(self.directory, "previous", self.current)
-        if self.current != release:
-            _rank.set_link(self.directory, "current", release)
-        self._forget_releases(kept)
 
     def _check_image(self, release: str) -> None:
         """Nothing is started with another image than the other ranks have."""
         if refused := _rank_refused.by_image(_rank.read_spec(self.directory, release) or {}):
             self.module.fail_json(**refused)
-
-    def _forget_releases(self, kept: Iterable[str | None] = ()) -> None:
-        """Keep the current and the previous release, those that are remembered for their failure, and ``kept``."""
-        place = os.path.join(self.directory, "releases")
-        kept = {*kept, *(_rank.linked_release(self.directory, link) for link in ("current", "previous"))}
-        kept |= {failure.get("release") for failure in _rank_failed.read(self.directory)}
-        for release in set(os.listdir(place)) - kept:
-            shutil.rmtree(os.path.join(place, release))
 
     def remember(self, failure: dict[str, Any]) -> None:
         """Keep that a release failed; the one before it becomes the current one again."""
@@ -277,7 +256,9 @@ def main() -> None:
         changed = not rank.is_wanted()
         after = [f"release {release} running"] if changed else before
     else:
-        changed = bool(rank.found) or (state == "absent" and bool(_leftovers(rank.directory, module.params["root"])))
+        changed = bool(rank.found) or (
+            state == "absent" and bool(_rank_releases.leftovers(rank.directory, module.params["root"]))
+        )
         after = []
     result: dict[str, Any] = {
         "changed": changed,
@@ -291,7 +272,7 @@ def main() -> None:
         if state == "started":
             result["container"] = rank.start()
         elif state == "absent":
-            for path in _leftovers(rank.directory, module.params["root"]):
+            for path in _rank_releases.leftovers(rank.directory, module.params["root"]):
                 # The root itself was emptied before; what somebody else put there since stays.
                 remove = os.rmdir if path == module.params["root"] else shutil.rmtree
                 remove(path)
@@ -304,13 +285,6 @@ def main() -> None:
         patience = 0 if module.check_mode else module.params["memory_timeout"]
         result["memory"] = _rank_failed.wait_for_memory(module.params["memory_bytes"] or 0, patience)
     module.exit_json(**result)
-
-
-def _leftovers(directory: str, root: str) -> list[str]:
-    """What a removal takes away: the deployment's directory, and the root's cache if no other deployment is in it."""
-    others = set(os.listdir(root)) - {os.path.basename(directory), CACHE} if os.path.isdir(root) else set()
-    wanted = [directory] if others else [directory, os.path.join(root, CACHE), root]
-    return [path for path in wanted if os.path.isdir(path)]
 
 
 if __name__ == "__main__":

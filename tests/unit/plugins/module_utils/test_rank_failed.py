@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.gb10.serving.plugins.module_utils import _image_docker, _rank, _rank_failed
+from ansible_collections.gb10.serving.plugins.module_utils._rank_releases import set_links
 from ansible_collections.gb10.serving.plugins.modules import rank, rank_info
 
 GIB = 1 << 30
@@ -80,7 +81,6 @@ def deployment(tmp_path: Path) -> Path:
 def rank_in(directory: Path) -> rank.Rank:
     one = rank.Rank.__new__(rank.Rank)
     one.directory = str(directory)
-    one.params = {"previous": None, "keep": []}
     one.current = _rank.linked_release(one.directory, "current")
     return one
 
@@ -97,29 +97,22 @@ def test_a_start_that_is_taken_back_leaves_the_links_as_they_were(deployment: Pa
         return tuple(_rank.linked_release(str(deployment), link) for link in ("current", "previous"))
 
     there = deployment / "releases"
-    one = rank_in(deployment)
-    one.params["keep"] = ["main-old"]
-    one._set_links("main-b")
+    set_links(str(deployment), "main-b", "main-a", None, ["main-old"])
     assert links() == ("main-b", "main-a") and (there / "main-old").is_dir() and not (there / "main-c").exists()
-    back = rank_in(deployment)
-    back.params["previous"] = "main-old"
-    back._set_links("main-a")
+    set_links(str(deployment), "main-a", "main-b", "main-old", [])
     assert links() == ("main-a", "main-old")
     assert (there / "main-b").is_dir()  # for its log
 
 
 @pytest.mark.parametrize("previous", ["", "main-gone", "main-a"])
 def test_the_link_goes_where_there_was_none_before(deployment: Path, previous: str) -> None:
-    one = rank_in(deployment)
-    one.params["previous"] = previous
-    one._set_links("main-a")
+    set_links(str(deployment), "main-a", "main-a", previous, [])
     assert _rank.linked_release(str(deployment), "previous") is None
 
 
 def test_its_log_stays_and_other_releases_go(deployment: Path) -> None:
-    one = rank_in(deployment)
-    one.remember(failure("b"))
-    one._forget_releases()
+    rank_in(deployment).remember(failure("b"))
+    set_links(str(deployment), "main-a", "main-a", None, [])
     assert sorted(path.name for path in (deployment / "releases").iterdir()) == ["main-a", "main-b", "main-old"]
 
 
