@@ -65,8 +65,8 @@ gate-ansible-lint:
 gate-sanity:
 	@$(GATE) sanity .ci/sanity
 
-gate-unit:
-	@$(GATE) unit pytest
+gate-unit: # thousands of tests in one process, beside other gates
+	@GB10_GATE_TIMEOUT=$${GB10_GATE_TIMEOUT:-900} $(GATE) unit pytest
 
 gate-build:
 	@$(GATE) build .ci/build-check

@@ -84,7 +84,8 @@ def give_back(path: str, token: str) -> str:
     """The command that removes the lock if it still has this token, guarded like all that write it."""
     file, root = shlex.quote(path), shlex.quote(os.path.dirname(path))
     remove = f"grep -qs {token} {file} && rm -f {file} && rmdir {root} 2>/dev/null"
-    return f"flock -w 5 {root} sh -c {shlex.quote(remove)}"
+    # From inside, since flock makes a file of a name that is not there.
+    return f"cd {root} 2>/dev/null && flock -w 5 . sh -c {shlex.quote(remove)}"
 
 
 def _lives(run: int, started: str | None) -> bool:

@@ -58,6 +58,12 @@ def test_the_end_of_the_run_gives_it_back(
     assert (os.listdir(root) if root.exists() else []) == left
 
 
+def test_nothing_is_made_where_the_folder_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deployment_lock, "_lives", lambda _run, _started: False)
+    action()._follow(str(tmp_path / "root" / _lock.FILE), "0a1b", 1, None)
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_lock_that_was_given_back_is_followed_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deployment_lock, "BEAT_SECONDS", 0.0)
     monkeypatch.setattr(deployment_lock, "LOOK_SECONDS", 0.01)

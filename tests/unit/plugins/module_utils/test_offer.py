@@ -182,11 +182,14 @@ def test_silent_connections_keep_nobody_out(running: Running) -> None:
 def test_proven_connections_keep_their_places(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_offer_places, "MAX_CONNECTIONS", 2)
     with (
-        _wire.connect("127.0.0.1", running.port, "token", 5),
-        _wire.connect("127.0.0.1", running.port, "token", 5),
-        pytest.raises(_wire.WireError),
+        _wire.connect("127.0.0.1", running.port, "token", 5) as first,
+        _wire.connect("127.0.0.1", running.port, "token", 5) as second,
     ):
-        _wire.connect("127.0.0.1", running.port, "token", 5)
+        for sock in (first, second):  # who is answered has been proven
+            _wire.send_json(sock, {"say": "a"})
+            assert _wire.read_json(sock) == {"you": "a"}
+        with pytest.raises(_wire.WireError):
+            _wire.connect("127.0.0.1", running.port, "token", 5)
     for _attempt in range(50):  # their places are free soon
         with contextlib.suppress(_wire.WireError), _wire.connect("127.0.0.1", running.port, "token", 5):
             return
