@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import SGLANG
+from ansible_collections.gb10.serving.plugins.plugin_utils._flag_reasons import ENDS, GRPC, LAYOUT, NO_CHAT, TLS
 
 #: The program inside the image, given as the entry point because images differ in theirs, and what precedes the flags.
 #: ``sglang serve`` is younger than many images; this form works in all of them.
@@ -59,31 +60,17 @@ OWNED = {
 }
 OWNED_FLAGS = frozenset(OWNED)
 
-_TLS = (
-    "the endpoint would speak TLS, and is asked over plain HTTP before a deployment is called good",
-    "take it out, and put a proxy that has the certificate before the endpoint",
-)
-_GRPC = ("the endpoint would speak gRPC, and is asked over HTTP before a deployment is called good", "take it out")
-_LAYOUT = (
-    "it asks for other ranks than one on each node, which share each layer",
-    "take it out; every host of group 'sparks' makes a rank",
-)
-_NO_CHAT = (
-    "the endpoint would take no chat completion, which a deployment is called good by",
-    "take it out",
-)
-_ENDS = ("the engine prints something, ends, and serves nothing", "take it out")
 #: Flags that it takes, and that a deployment cannot work with -> (why, what to do).
 REFUSED = {
-    "--ssl-keyfile": _TLS,
-    "--ssl-certfile": _TLS,
-    "--grpc-mode": _GRPC,
-    "--smg-grpc-mode": _GRPC,
-    "--dp-size": _LAYOUT,
-    "--data-parallel-size": _LAYOUT,
-    "--skip-tokenizer-init": _NO_CHAT,
-    "--help": _ENDS,
-    "--version": _ENDS,
+    "--ssl-keyfile": TLS,
+    "--ssl-certfile": TLS,
+    "--grpc-mode": GRPC,
+    "--smg-grpc-mode": GRPC,
+    "--dp-size": LAYOUT,
+    "--data-parallel-size": LAYOUT,
+    "--skip-tokenizer-init": NO_CHAT,
+    "--help": ENDS,
+    "--version": ENDS,
 }
 
 #: What a flag is for -> (the flag or nothing, a note); by this, flags of one engine are named in the words of another.

@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from ansible_collections.gb10.serving.plugins.module_utils._engine_log_phases import VLLM
+from ansible_collections.gb10.serving.plugins.plugin_utils._flag_reasons import ENDS, GRPC, LAYOUT, NO_CHAT, TLS
 
 #: The program inside the image, given as the entry point because images differ in theirs, and what precedes the model.
 ENTRYPOINT = "vllm"
@@ -61,25 +62,11 @@ OWNED = {
 }
 OWNED_FLAGS = frozenset(OWNED)
 
-_TLS = (
-    "the endpoint would speak TLS, and is asked over plain HTTP before a deployment is called good",
-    "take it out, and put a proxy that has the certificate before the endpoint",
-)
-_GRPC = ("the endpoint would speak gRPC, and is asked over HTTP before a deployment is called good", "take it out")
-_LAYOUT = (
-    "it asks for other ranks than one on each node, which share each layer",
-    "take it out; every host of group 'sparks' makes a rank",
-)
-_NO_CHAT = (
-    "the endpoint would take no chat completion, which a deployment is called good by",
-    "take it out",
-)
-_ENDS = ("the engine prints something, ends, and serves nothing", "take it out")
 #: Flags that it takes, and that a deployment cannot work with -> (why, what to do).
 REFUSED = {
-    "--ssl-keyfile": _TLS,
-    "--ssl-certfile": _TLS,
-    "--grpc": _GRPC,
+    "--ssl-keyfile": TLS,
+    "--ssl-certfile": TLS,
+    "--grpc": GRPC,
     "--uds": (
         "the endpoint would listen on a file, and is asked at an address before a deployment is called good",
         "take it out, and set gb10_server_bind and gb10_server_port",
@@ -88,22 +75,22 @@ REFUSED = {
         "it reads further flags out of a file, which nobody has checked",
         "take it out, and write these flags into gb10_server_args",
     ),
-    "--data-parallel-size": _LAYOUT,
-    "--data-parallel-size-local": _LAYOUT,
-    "--data-parallel-rank": _LAYOUT,
-    "--data-parallel-start-rank": _LAYOUT,
-    "--data-parallel-address": _LAYOUT,
-    "--data-parallel-rpc-port": _LAYOUT,
-    "--data-parallel-backend": _LAYOUT,
-    "--data-parallel-hybrid-lb": _LAYOUT,
-    "--data-parallel-external-lb": _LAYOUT,
-    "--data-parallel-multi-port-external-lb": _LAYOUT,
-    "--data-parallel-supervisor-port": _LAYOUT,
-    "--prefill-context-parallel-size": _LAYOUT,
-    "--tokens-only": _NO_CHAT,
-    "--skip-tokenizer-init": _NO_CHAT,
-    "--help": _ENDS,
-    "--version": _ENDS,
+    "--data-parallel-size": LAYOUT,
+    "--data-parallel-size-local": LAYOUT,
+    "--data-parallel-rank": LAYOUT,
+    "--data-parallel-start-rank": LAYOUT,
+    "--data-parallel-address": LAYOUT,
+    "--data-parallel-rpc-port": LAYOUT,
+    "--data-parallel-backend": LAYOUT,
+    "--data-parallel-hybrid-lb": LAYOUT,
+    "--data-parallel-external-lb": LAYOUT,
+    "--data-parallel-multi-port-external-lb": LAYOUT,
+    "--data-parallel-supervisor-port": LAYOUT,
+    "--prefill-context-parallel-size": LAYOUT,
+    "--tokens-only": NO_CHAT,
+    "--skip-tokenizer-init": NO_CHAT,
+    "--help": ENDS,
+    "--version": ENDS,
 }
 
 #: What a flag is for -> (the flag, a note); by this, flags of one engine are named in the words of another.
